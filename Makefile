@@ -1,0 +1,46 @@
+# Everything a newcomer or CI runs. Each target creates the environment it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-slow lint bench calibrate clean
+
+demo: $(VENV)/.core ## run a real diagnosis and show its report
+	$(BIN)/taddaa demo
+
+test: $(VENV)/.test ## run the tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.test ## the slow statistical tests
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.lint ## style and types
+	$(BIN)/ruff check src tests benchmarks studies
+	$(BIN)/ruff format --check src tests benchmarks studies
+	$(BIN)/mypy
+
+bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
+	$(BIN)/python benchmarks/loop.py
+
+calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
+	$(BIN)/python studies/calibrate.py
+
+clean:
+	rm -rf $(VENV) .calibration
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[test]'
+	touch $@ $(VENV)/.core
+
+$(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[test,lint]'
+	touch $@

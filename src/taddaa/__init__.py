@@ -1,0 +1,59 @@
+"""TADDAA: is your approximate posterior any good, for the numbers you care about?
+
+Names are loaded when first used, so that the command line answers `--help` without waiting for JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .approximation import Approximation, Draws, Gaussian, Sampler, StudentT
+    from .diagnose import diagnose
+    from .errors import InputError, MissingExtra
+    from .functional import Covariance, Functional, Mean, Quantile, Variance
+    from .kernel import HMC, MALA, RWMH, Barker
+    from .precondition import Fisher, FromApproximation, Identity
+    from .report import DiagnosisError, Report
+    from .settings import Settings
+    from .target import Target
+
+_HOME = {
+    "Approximation": "approximation",
+    "Barker": "kernel",
+    "Covariance": "functional",
+    "DiagnosisError": "report",
+    "Draws": "approximation",
+    "Fisher": "precondition",
+    "FromApproximation": "precondition",
+    "Functional": "functional",
+    "Gaussian": "approximation",
+    "HMC": "kernel",
+    "Identity": "precondition",
+    "InputError": "errors",
+    "MALA": "kernel",
+    "Mean": "functional",
+    "MissingExtra": "errors",
+    "Quantile": "functional",
+    "RWMH": "kernel",
+    "Report": "report",
+    "Sampler": "approximation",
+    "Settings": "settings",
+    "StudentT": "approximation",
+    "Target": "target",
+    "Variance": "functional",
+    "diagnose": "diagnose",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'taddaa' has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,325 @@
+"""Starts → moved: the one file that batches, loops and compiles.
+
+One compiled program carries all chains through a block of iterations. Random numbers come to it as an argument (on CPU
+drawing them on the host is several times faster than on the device, and the next block's are drawn while this one runs),
+so progress, settle tests and checkpoints have a natural place between blocks.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .adapt import adapt_step
+from .errors import InputError
+from .kernel import Kernel, Noise, Point, metropolis
+from .precondition import Metric
+from .target import Target, call_with_data, first_line, flat_values
+
+BLOCK_ITERATIONS = 20
+BLOCK_BYTES = 2**26  # of random numbers, so that memory stays O(N d) in high dimension
+OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
+
+
+class Chains(NamedTuple):
+    """All that is carried from one iteration to the next."""
+
+    point: Point  # batched: (N, d), (N,), (N, d), (N, d)
+    log_step: Any
+    clock: Any  # iterations since the metric last changed
+    accepted: Any  # (N,) moves since the trace began
+    nonfinite: Any  # (N,) non-finite proposals, ever
+
+
+class Trace(NamedTuple):
+    """What is reported of each iteration: (T, d) and (T,) arrays of the flat coordinates and of the kernel."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    rho2: np.ndarray
+    acceptance: np.ndarray
+    log_step: np.ndarray
+
+    @staticmethod
+    def joined(traces: list["Trace"]) -> "Trace":
+        return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
+
+
+@dataclass
+class Meter:
+    """Gradients evaluated and seconds spent, of which compiling."""
+
+    gradients: int = 0
+    programs: int = 0
+    compiling: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+
+class Engine:
+    """Runs chains of one kernel on one target. Programs are compiled once for a target, kernel and number of chains."""
+
+    def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter):
+        self.target, self.kernel, self.chains, self.meter = target, kernel, chains, meter
+        self.dtype = jnp.dtype(dtype)
+        self._noise = HostNoise(seed) if jax.default_backend() == "cpu" else DeviceNoise(seed)
+        self._data = jax.tree.map(self._cast, target.data)
+        self._programs = _programs(target.logdensity, kernel, target.data is not None)
+        self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
+
+    def _cast(self, leaf):
+        array = jnp.asarray(leaf)
+        return array.astype(self.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+    def evaluate(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities and gradients at the rows of `draws`, `chains` rows at a time (one compiled program)."""
+        values, gradients = [], []
+        for first in range(0, len(draws), self.chains):
+            rows = draws[first : first + self.chains]
+            padded = np.concatenate([rows, np.repeat(rows[-1:], self.chains - len(rows), axis=0)])
+            with self._watch():
+                value, gradient = self._programs.evaluate(jnp.asarray(padded, self.dtype), self._data)
+                values.append(np.asarray(value)[: len(rows)])
+                gradients.append(np.asarray(gradient)[: len(rows)])
+        self.meter.gradients += len(draws)
+        return np.concatenate(values), np.concatenate(gradients)
+
+    def start(self, starts: np.ndarray, metric: Metric, step: float) -> Chains:
+        """Chains at their starts; a non-finite gradient there is replaced by zero, so that the chain may still leave."""
+        value, gradient = self.evaluate(starts)
+        value = np.where(np.isnan(value), -np.inf, value)
+        gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
+        position, gradient = jnp.asarray(starts, self.dtype), jnp.asarray(gradient, self.dtype)
+        point = Point(position, jnp.asarray(value, self.dtype), gradient, gradient)
+        zero = jnp.zeros(len(starts), self.dtype)
+        chains = Chains(point, jnp.asarray(np.log(step), self.dtype), jnp.zeros((), self.dtype), zero, zero)
+        return self.repoint(chains, metric)
+
+    def repoint(self, chains: Chains, metric: Metric) -> Chains:
+        """The same chains under another metric; the step size's clock starts again."""
+        with self._watch():
+            slope = _pull_all(self._cast_metric(metric), chains.point.gradient)
+        return chains._replace(point=chains.point._replace(slope=slope), clock=jnp.zeros_like(chains.clock))
+
+    def _cast_metric(self, metric: Metric) -> Metric:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, self.dtype), metric)
+
+    def advance(
+        self,
+        chains: Chains,
+        metric: Metric,
+        starts: np.ndarray,
+        iterations: int,
+        on_block: Callable[[int, Trace], None] | None = None,
+    ) -> tuple[Chains, Trace]:
+        """Carry all chains through `iterations` iterations."""
+        metric, centre, anchor = self._cast_metric(metric), *self._anchor(starts)
+        traces: list[Trace] = []
+        lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
+        noise = self._draw()
+        for number, length in enumerate(lengths):
+            with self._watch():
+                chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
+                # The program runs while the next block's random numbers are drawn here.
+                noise = self._draw() if number + 1 < len(lengths) else noise
+                traces.append(Trace(*(np.asarray(part, float)[:length] for part in trace)))
+            self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
+            if on_block is not None:
+                on_block(sum(lengths[: number + 1]), traces[-1])
+        return chains, Trace.joined(traces)
+
+    def _draw(self) -> Noise:
+        return self._noise.block(self._block, self.chains, self.target.dim, self.kernel.uniforms(self.target.dim))
+
+    def _anchor(self, starts: np.ndarray):
+        """The starts' centre, and the standardised starts whose product with the states is their correlation."""
+        centre = starts.mean(axis=0)
+        centred = starts - centre
+        norm = np.linalg.norm(centred, axis=0)
+        return jnp.asarray(centre, self.dtype), jnp.asarray(centred / np.where(norm > 0, norm, 1.0), self.dtype)
+
+    def shape_of(self, function: Callable) -> tuple[int, ...]:
+        """The shape of a user's function of the parameters; refused if it cannot be traced or is not numeric."""
+        point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
+        name = getattr(function, "__name__", "function")
+
+        def value(x, data):
+            parameters = x if self.target.constrain is None else call_with_data(self.target.constrain, x, data)
+            return jnp.asarray(call_with_data(function, parameters, data))
+
+        try:
+            return jax.eval_shape(value, point, self._data).shape
+        except Exception as error:
+            raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
+
+    def observe(self, draws, functions: tuple[Callable, ...] = ()) -> np.ndarray:
+        """The user's parameters, and then the values of `functions` of them, at the rows of `draws`: (n, k)."""
+        target = self.target
+        if target.constrain is None and not functions:
+            return np.asarray(draws, float)
+        program = _observer(target.constrain, functions)
+        rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
+        parts = []
+        for first in range(0, len(draws), rows):
+            part = np.asarray(draws[first : first + rows])
+            padded = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
+            with self._watch():
+                values = program(jnp.asarray(padded, self.dtype), self._data)
+                parts.append(np.asarray(values, float)[: len(part)])
+        return np.concatenate(parts)
+
+    def _watch(self):
+        return _watch_compiling(self.meter)
+
+
+class HostNoise:
+    """Random numbers drawn by NumPy in single precision; the fast source for CPUs."""
+
+    def __init__(self, seed: int):
+        self._rng = np.random.Generator(np.random.SFC64(seed))
+
+    def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
+        return Noise(
+            self._rng.standard_normal((iterations, chains, dim), np.float32),
+            self._rng.random((iterations, chains, uniforms), np.float32),
+            self._rng.random((iterations, chains), np.float32),
+        )
+
+
+class DeviceNoise:
+    """The same from JAX, for accelerators, where copying from the host would cost more than drawing."""
+
+    def __init__(self, seed: int):
+        self._key = jax.random.key(seed)
+
+    def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
+        self._key, key = jax.random.split(self._key)
+        return _device_noise(key, (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains))
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _device_noise(key, normal, uniform, accept) -> Noise:
+    keys = jax.random.split(key, 3)
+    return Noise(
+        jax.random.normal(keys[0], normal, jnp.float32),
+        jax.random.uniform(keys[1], uniform, jnp.float32),
+        jax.random.uniform(keys[2], accept, jnp.float32),
+    )
+
+
+@jax.jit
+def _pull_all(metric: Metric, gradients):
+    return jax.vmap(metric.pull)(gradients)
+
+
+class _Programs(NamedTuple):
+    evaluate: Callable
+    advance: Callable
+
+
+@lru_cache(maxsize=32)
+def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs:
+    """The compiled programs of a log density and a kernel: a second diagnosis of the same target compiles nothing."""
+
+    def density(x, data):
+        return logdensity(x, data) if has_data else logdensity(x)
+
+    @jax.jit
+    def evaluate(draws, data):
+        return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
+
+    @jax.jit
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, centre, anchor, data):
+        dtype = chains.log_step.dtype
+
+        def evaluate_one(x) -> Point:
+            if not kernel.uses_gradient:
+                zeros = jnp.zeros_like(x)
+                return Point(x, density(x, data).astype(dtype), zeros, zeros)
+            value, gradient = jax.value_and_grad(density)(x, data)
+            return Point(x, value.astype(dtype), gradient, metric.pull(gradient))
+
+        def iterate(i, carried):
+            chains, trace = carried
+            now = jax.tree.map(lambda block: block[i].astype(dtype), noise)
+            step = jnp.exp(chains.log_step)
+            one = lambda point, noise: metropolis(kernel, point, noise, step, metric.push, evaluate_one)  # noqa: E731
+            outcome = jax.vmap(one)(chains.point, now)
+            acceptance = jnp.mean(outcome.probability)
+            moved = Chains(
+                outcome.point,
+                adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
+                chains.clock + 1,
+                chains.accepted + outcome.accepted,
+                chains.nonfinite + outcome.nonfinite,
+            )
+            summary = (*_summary(moved.point.position, centre, anchor), acceptance, chains.log_step)
+            return moved, tuple(path.at[i].set(value) for path, value in zip(trace, summary, strict=True))
+
+        block, dim = noise.accept.shape[0], centre.shape[0]
+        empty = tuple(jnp.zeros((block, dim), dtype) for _ in range(3)) + tuple(jnp.zeros(block, dtype) for _ in range(2))
+        return jax.lax.fori_loop(0, length, iterate, (chains, empty))
+
+    return _Programs(evaluate, advance)
+
+
+def _summary(position, centre, anchor):
+    """Mean, variance and squared correlation with the start of each coordinate over the chains."""
+    shifted = position - centre  # near the data's own scale, so that the sums below lose no digits
+    mean = jnp.mean(shifted, axis=0)
+    squares = jnp.sum((shifted - mean) ** 2, axis=0)
+    product = jnp.sum(anchor * shifted, axis=0)
+    rho2 = jnp.where(squares > 0, product**2 / jnp.where(squares > 0, squares, 1.0), 0.0)
+    return mean + centre, squares / (len(position) - 1), rho2
+
+
+@lru_cache(maxsize=32)
+def _observer(constrain: Callable | None, functions: tuple[Callable, ...]) -> Callable:
+    @jax.jit
+    def observe(draws, data):
+        def one(x):
+            parameters = x if constrain is None else call_with_data(constrain, x, data)
+            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
+            return jnp.concatenate([flat_values(parameters), *values])
+
+        return jax.vmap(one)(draws)
+
+    return observe
+
+
+_LISTENERS: list[Meter] = []
+_COMPILE_EVENTS = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+def _on_duration(event: str, seconds: float, **_) -> None:
+    if _LISTENERS and event in _COMPILE_EVENTS:
+        _LISTENERS[-1].compiling += seconds
+        _LISTENERS[-1].programs += event == _COMPILE_EVENTS[-1]
+
+
+jax.monitoring.register_event_duration_secs_listener(_on_duration)
+
+
+class _watch_compiling:
+    """While open, JAX's own reports of compiling go to this meter."""
+
+    def __init__(self, meter: Meter):
+        self._meter = meter
+
+    def __enter__(self):
+        _LISTENERS.append(self._meter)
+
+    def __exit__(self, *_):
+        _LISTENERS.pop()

@@ -1,0 +1,22 @@
+"""The one exception for input that cannot be diagnosed; its message names the argument, the value and the remedy."""
+
+
+class InputError(ValueError):
+    """Input that cannot be diagnosed."""
+
+
+class MissingExtra(ImportError):
+    """An optional package is needed and not installed; the message holds the pip command."""
+
+
+def require(package: str, extra: str):
+    """Import an optional package when it is first needed."""
+    from importlib import import_module
+
+    try:
+        return import_module(package)
+    except ImportError as error:
+        root = package.partition(".")[0]
+        if error.name and error.name.partition(".")[0] != root:
+            raise  # the package is there; something it needs is broken, and its own message is the better one
+        raise MissingExtra(f"this needs {root}, which is not installed: pip install 'taddaa[{extra}]'") from error

@@ -1,0 +1,114 @@
+"""Confidence intervals for functionals, from many independent chains, and the bound that follows from one.
+
+Arrays have shape (N, W, k): N independent chains, W late states of each, k quantities at once. With W = 1 these are the
+textbook intervals. With W > 1 the W states of a chain are averaged first, so that the N averages are independent and the
+correlation within a chain costs width, not coverage. Plain SciPy in float64; nothing here knows names or samplers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """An estimate and its two-sided confidence limits, each an array (k,)."""
+
+    estimate: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def exactly(value) -> Interval:
+    """A functional known in closed form."""
+    value = np.asarray(value, float)
+    return Interval(value, value, value)
+
+
+def mean_interval(window: np.ndarray, level: float) -> Interval:
+    """x̄ ± t_{N−1}(1−α/2) s/√N; exact for normal draws, and by the central limit theorem otherwise (section 3)."""
+    averages = window.mean(axis=1)
+    count = len(averages)
+    half = stats.t.ppf((1 + level) / 2, count - 1) * averages.std(axis=0, ddof=1) / np.sqrt(count)
+    centre = averages.mean(axis=0)
+    return Interval(centre, centre - half, centre + half)
+
+
+def log_variance_chi2(window: np.ndarray, level: float) -> Interval:
+    """log((N−1)s²/χ²_{N−1}(1−α/2)) to the same with χ²_{N−1}(α/2), from the last states; assumes normal draws (section 3)."""
+    last = window[:, -1]
+    count = len(last)
+    with np.errstate(divide="ignore"):
+        estimate = np.log(last.var(axis=0, ddof=1))
+    upper, lower = stats.chi2.ppf([(1 - level) / 2, (1 + level) / 2], count - 1)
+    return Interval(estimate, estimate + np.log((count - 1) / lower), estimate + np.log((count - 1) / upper))
+
+
+def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
+    """Bonett's (2006) interval: log(c s²) ± z √((γ − (N−3)/N)/(N−1)), with the kurtosis γ about a trimmed mean, c = N/(N−z).
+
+    Holds for draws with a finite fourth moment, normal or not. For W > 1 the squares of a chain are averaged first.
+    """
+    count, states = window.shape[:2]
+    total = count * states
+    flat = window.reshape(total, -1)
+    trimmed = stats.trim_mean(flat, min(0.25, 1 / (2 * np.sqrt(max(total - 4, 1)))), axis=0)
+    squares = ((window - flat.mean(axis=0)) ** 2).mean(axis=1)
+    about_trimmed = ((window - trimmed) ** 2).mean(axis=1)
+    mean_square = squares.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kurtosis = (about_trimmed**2).mean(axis=0) / mean_square**2
+        estimate = np.log(mean_square * total / (total - 1))
+    z = stats.norm.ppf((1 + level) / 2)
+    error = np.sqrt(np.maximum(kurtosis - (count - 3) / count, 0) / (count - 1))
+    shift = np.log(count / (count - z)) if count > z else np.inf
+    return Interval(estimate, estimate + shift - z * error, estimate + shift + z * error)
+
+
+def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
+    """Order statistics of ranks B(α/2, n, p) and B(1−α/2, n, p) + 1, B the binomial quantile: exact for any distribution.
+
+    Where a rank falls outside 1..n the limit is infinite: so few draws say nothing there. For W > 1, n is the effective
+    number of draws that the spread of the chains' own frequencies gives (as Korn and Graubard do for clustered samples).
+    """
+    count, states, columns = window.shape
+    total = count * states
+    ordered = np.sort(window.reshape(total, columns), axis=0)
+    estimate = ordered[max(int(np.ceil(total * p)), 1) - 1]
+    below = (window <= estimate).mean(axis=1)
+    with np.errstate(divide="ignore"):
+        effective = p * (1 - p) / (below.var(axis=0, ddof=1) / count)
+    effective = np.clip(np.nan_to_num(effective, posinf=total), count, total).astype(int)
+    low = stats.binom.ppf((1 - level) / 2, effective, p)
+    high = stats.binom.ppf((1 + level) / 2, effective, p) + 1
+    # The same fraction of all states, rounded outwards; for W = 1 the very ranks.
+    low_rank = np.floor(low / effective * total + 1e-9).astype(int)
+    high_rank = np.ceil(high / effective * total - 1e-9).astype(int)
+    column = np.arange(columns)
+    lower = np.where(low_rank >= 1, ordered[np.clip(low_rank, 1, total) - 1, column], -np.inf)
+    upper = np.where(high <= effective, ordered[np.clip(high_rank, 1, total) - 1, column], np.inf)
+    return Interval(estimate, lower, upper)
+
+
+def covariance_interval(first: np.ndarray, second: np.ndarray, level: float) -> Interval:
+    """The mean interval of the products (x − x̄)(y − ȳ), which the central limit theorem covers given fourth moments."""
+    total = first.shape[0] * first.shape[1]
+    products = (first - first.mean(axis=(0, 1))) * (second - second.mean(axis=(0, 1)))
+    return mean_interval(products * (total / (total - 1)), level)
+
+
+def movement(moved: Interval, reference: Interval) -> Interval:
+    """The interval of F(moved) − F(q) from an interval for each (Zou and Donner 2008; they need not be symmetric).
+
+    A reference known exactly has no width, and the moved functional's own interval is shifted.
+    """
+    change = moved.estimate - reference.estimate
+    lower = change - np.hypot(moved.estimate - moved.lower, reference.upper - reference.estimate)
+    upper = change + np.hypot(moved.upper - moved.estimate, reference.estimate - reference.lower)
+    return Interval(change, lower, upper)
+
+
+def bound(lower, upper) -> np.ndarray:
+    """B = 0 if l ≤ 0 ≤ u, else min(|l|, |u|): the error is at least B with the interval's confidence (equation 3)."""
+    lower, upper = np.asarray(lower), np.asarray(upper)
+    return np.where((lower <= 0) & (upper >= 0), 0.0, np.minimum(np.abs(lower), np.abs(upper)))

@@ -1,0 +1,324 @@
+"""Checks of a run: reasons to trust its rows, or not.
+
+A bound needs the error to shrink as the chains move (the paper's Condition 1); a bound of zero means something only if
+the chains could have moved. Each check looks for one way in which either fails, and says so in the user's words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from .functional import Functional
+from .walk import Walk, squared_correlation
+
+RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
+TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
+STEIN_CUTOFF = 4.5  # standard errors; transit shows as 6 to 35
+STUCK_SHARE = 0.1  # of chains that accept less than a quarter of what they should
+NONFINITE_SHARE = 0.25
+VARIANCE_TAIL, MEAN_TAIL = 0.7, 0.9  # tail indices above which a moment surely does not exist (1/2 and 1 are the borders)
+DIRECTIONS = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reason to trust or not.
+
+    `rows` are the rows it makes untrusted (all where None); `only_zero` says that it matters only to rows without a
+    bound; `more_iterations` that running on may help.
+    """
+
+    name: str
+    passed: bool
+    value: float
+    cutoff: float
+    message: str
+    rows: tuple[int, ...] | None = None
+    only_zero: bool = False
+    more_iterations: bool = False
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A functional and the quantities it is applied to: one row for each label."""
+
+    functional: Functional
+    columns: np.ndarray
+    labels: tuple[str, ...]
+    first_row: int
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.first_row + np.arange(len(self.labels))
+
+    def window(self, quantities: Sequence[np.ndarray]) -> np.ndarray:
+        """(N, W, k) from W snapshots."""
+        return np.stack([values[:, self.columns] for values in quantities], axis=1)
+
+
+def correlation_check(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+    """The paper's: ρ² between start and final state, over all rows."""
+    rho2 = row_rho2(walk, groups)
+    worst = float(rho2.max())
+    return Check(
+        "forgot the start",
+        worst < RHO2_CUTOFF,
+        worst,
+        RHO2_CUTOFF,
+        f"the chains still remember where they started (ρ² up to {worst:.2f}), so what has not moved may only be slow",
+        rows=None,
+        only_zero=True,
+    )
+
+
+def all_checks(walk: Walk, groups: Sequence[RowGroup], reference: np.ndarray) -> list[Check]:
+    """Every check of the latest round; `reference` holds each row's value under q."""
+    directions = directions_moved_most(walk)
+    return [
+        settled(walk, groups, directions),
+        overshoot(walk, groups, reference),
+        memory(walk, groups),
+        direction_memory(walk, directions),
+        stein(walk),
+        acceptance(walk),
+        stuck(walk),
+        nonfinite(walk),
+        tails(walk, groups),
+    ]
+
+
+def settled(walk: Walk, groups: Sequence[RowGroup], directions: np.ndarray) -> Check:
+    """Paired test over chains: does any row, or any direction that moved much, differ between the round's two ends?"""
+    early, late = _ends(len(walk.snapshots))
+    scores = []
+    for group in groups:
+        window = group.window([snapshot.quantities for snapshot in walk.snapshots])
+        pooled = window[:, 1:].reshape(-1, window.shape[-1])
+        scores.append(_paired_z(group.functional.score(window, pooled), early, late))
+    along = np.stack([snapshot.positions @ directions for snapshot in walk.snapshots], axis=1)
+    hidden = [_paired_z(along, early, late), _paired_z((along - along.mean(axis=(0, 1))) ** 2, early, late)]
+    z, z_hidden = np.abs(np.concatenate(scores)), np.abs(np.concatenate(hidden))
+    cutoff = float(stats.norm.isf(TEST_LEVEL / 2 / (len(z) + len(z_hidden))))
+    moving = np.flatnonzero(z > cutoff)
+    anything = bool(moving.size or np.any(z_hidden > cutoff))
+    return Check(
+        "settled",
+        not anything,
+        float(max(z.max(), z_hidden.max(initial=0.0))),
+        cutoff,
+        "still moving when the chains stopped, so its bound may be above or below the true error",
+        rows=tuple(moving.tolist()),
+        more_iterations=True,
+    )
+
+
+def overshoot(walk: Walk, groups: Sequence[RowGroup], reference: np.ndarray) -> Check:
+    """Did a row, in the last three quarters of the way, stand outside the span between its start and where it ended?"""
+    recent = [point for point in walk.path if walk.iteration / 4 <= point.iteration]
+    ended, earlier = recent[-1], recent[:-1]
+    if not earlier:
+        return Check("no overshoot", True, 0.0, 0.0, "", rows=(), more_iterations=True)
+    estimate = np.array([point.estimate for point in earlier])
+    error = np.hypot(np.array([point.error for point in earlier]), ended.error)
+    low, high = np.minimum(reference, ended.estimate), np.maximum(reference, ended.estimate)
+    beyond = np.maximum(low - estimate, estimate - high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.nan_to_num(np.where(error > 0, beyond / error, 0.0), nan=0.0, posinf=0.0)
+    cutoff = float(stats.norm.isf(TEST_LEVEL / z.size))
+    flagged = np.flatnonzero((z > cutoff).any(axis=0))
+    return Check(
+        "no overshoot",
+        not flagged.size,
+        float(z.max()),
+        cutoff,
+        "it went too far and came back, so it may not have come to rest yet",
+        rows=tuple(flagged.tolist()),
+        more_iterations=True,
+    )
+
+
+def memory(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+    """Linear, rank and folded-rank correlation of each row's quantity with its start (how far out a chain began)."""
+    each = _memory(walk.origin.quantities, walk.snapshots[-1].quantities)
+    worst = np.concatenate([_per_row(group, each[group.columns]) for group in groups])
+    flagged = np.flatnonzero(worst >= RHO2_CUTOFF)
+    return Check(
+        "forgot the start",
+        not flagged.size,
+        float(worst.max()),
+        RHO2_CUTOFF,
+        "its chains still remember where they started, so that it has not moved may only mean that it is slow",
+        rows=tuple(flagged.tolist()),
+        only_zero=True,
+        more_iterations=True,
+    )
+
+
+def direction_memory(walk: Walk, directions: np.ndarray) -> Check:
+    """The same along the directions across parameters that moved most, which single coordinates can hide."""
+    worst = float(_memory(walk.origin.positions @ directions, walk.snapshots[-1].positions @ directions).max(initial=0.0))
+    return Check(
+        "forgot the start along what moved",
+        worst < RHO2_CUTOFF,
+        worst,
+        RHO2_CUTOFF,
+        "along a direction across several parameters the chains still remember their start",
+        only_zero=True,
+        more_iterations=True,
+    )
+
+
+def stein(walk: Walk) -> Check:
+    """E ∇log π = 0 and E (x_i − m_i) ∂_i log π = −1 hold at the target; whitened, over the round's late states."""
+    late = walk.snapshots[1:] if len(walk.snapshots) > 1 else walk.snapshots
+    if not walk.engine.kernel.uses_gradient:
+        return Check("gradients balance", True, 0.0, STEIN_CUTOFF, "", more_iterations=True)
+    scale = late[-1].positions.std(axis=0)
+    position = np.stack([snapshot.positions for snapshot in late], axis=1)
+    gradient = np.stack([snapshot.gradients for snapshot in late], axis=1)
+    centred = position - position.mean(axis=(0, 1))
+    statistics = np.concatenate([_mean_z(gradient * scale), _mean_z(centred * gradient + 1)])
+    worst = float(np.nan_to_num(np.abs(statistics)).max())
+    cutoff = max(STEIN_CUTOFF, float(stats.norm.isf(TEST_LEVEL / 10 / len(statistics))))
+    return Check(
+        "gradients balance",
+        worst < cutoff,
+        worst,
+        cutoff,
+        "the chains are in transit: the average force on them is not zero, as it would be at the target",
+        more_iterations=True,
+    )
+
+
+def acceptance(walk: Walk) -> Check:
+    """The round's mean acceptance against where theory wants it."""
+    target = walk.engine.kernel.target_acceptance
+    mean = float(walk.traces[-1].acceptance.mean())
+    low, high = target / 2, (1 + target) / 2
+    word = "too many" if mean < low else "too few"
+    return Check(
+        "acceptance",
+        low <= mean <= high,
+        mean,
+        low if mean < target else high,
+        f"{word} proposals were rejected ({mean:.0%} accepted, {target:.0%} wanted), so the chains explore badly",
+        only_zero=True,
+        more_iterations=True,
+    )
+
+
+def stuck(walk: Walk) -> Check:
+    """Chains that hardly move while others do show regions where the shared step is far too long (a funnel's neck)."""
+    share = float(np.mean(walk.acceptance_of_chains < walk.engine.kernel.target_acceptance / 4))
+    return Check(
+        "all chains move",
+        share < STUCK_SHARE,
+        share,
+        STUCK_SHARE,
+        f"{share:.0%} of the chains hardly move: part of the target is too narrow for them to enter or leave",
+    )
+
+
+def nonfinite(walk: Walk) -> Check:
+    """The share of proposals whose log density or gradient was NaN or infinite, over all iterations."""
+    share = float(np.mean(np.asarray(walk.chains.nonfinite)) / max(walk.iteration, 1))
+    return Check(
+        "finite proposals",
+        share < NONFINITE_SHARE,
+        share,
+        NONFINITE_SHARE,
+        f"{share:.0%} of the proposals had a NaN or infinite log density or gradient",
+    )
+
+
+def tails(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+    """Moments that do not exist: the tail index of the moved draws against what each functional needs."""
+    needs = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
+    pooled = np.concatenate([snapshot.quantities for snapshot in walk.snapshots[1:]])
+    index = tail_index(pooled)
+    flagged = [
+        row
+        for group in groups
+        if group.functional.label in needs
+        for row, column in zip(np.broadcast_to(group.rows, len(group.columns)), group.columns, strict=True)
+        if index[column] > needs[group.functional.label]
+    ]
+    return Check(
+        "moments exist",
+        not flagged,
+        float(index.max()),
+        VARIANCE_TAIL,
+        "its moved draws have tails so heavy that this moment may not exist; ask for quantiles instead",
+        rows=tuple(sorted(set(flagged))),
+    )
+
+
+def tail_index(draws: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """The moment estimator of Dekkers, Einmahl and de Haan (1989) for |x − median|: 1/ν for Student t_ν, ≤ 0 if light."""
+    distance = np.sort(np.abs(draws - np.median(draws, axis=0)), axis=0)
+    count = max(int(share * len(draws)), 5)
+    top, threshold = distance[-count:], distance[-count - 1]
+    excess = np.log(np.maximum(top, np.finfo(float).tiny)) - np.log(np.maximum(threshold, np.finfo(float).tiny))
+    first, second = excess.mean(axis=0), (excess**2).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        index = first + 1 - 0.5 / (1 - first**2 / second)
+    return np.nan_to_num(index, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def directions_moved_most(walk: Walk) -> np.ndarray:
+    """Unit directions (d, ≤ 4), in units of moved standard deviations: the mean's shift, and where the spread changed most."""
+    start, moved = walk.origin.positions, walk.snapshots[-1].positions
+    scale = moved.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    dim = start.shape[1]
+    if dim == 1:
+        return 1 / scale[:, None]
+    shift = (moved.mean(axis=0) - start.mean(axis=0)) / scale
+    before, after = [(part - part.mean(axis=0)) / scale / np.sqrt(len(part) - 1) for part in (start, moved)]
+    change = LinearOperator((dim, dim), matvec=lambda v: after.T @ (after @ v) - before.T @ (before @ v), dtype=float)
+    wanted = min(DIRECTIONS, dim - 1)
+    if dim <= 50:
+        values, vectors = np.linalg.eigh(after.T @ after - before.T @ before)
+        spread = vectors[:, np.argsort(-np.abs(values))[:wanted]]
+    else:
+        spread = eigsh(change, k=wanted, which="LM", v0=np.ones(dim), tol=1e-3)[1]
+    size = np.linalg.norm(shift)
+    columns = [spread] if size == 0 else [shift[:, None] / size, spread]
+    return np.concatenate(columns, axis=1) / scale[:, None]
+
+
+def row_rho2(walk: Walk, groups: Sequence[RowGroup]) -> np.ndarray:
+    """ρ² of each row's quantity (the larger of two for a covariance)."""
+    rho2 = squared_correlation(walk.origin.quantities, walk.snapshots[-1].quantities)
+    return np.concatenate([_per_row(group, rho2[group.columns]) for group in groups])
+
+
+def _per_row(group: RowGroup, values: np.ndarray) -> np.ndarray:
+    return values if len(group.labels) == len(group.columns) else values.max(keepdims=True)
+
+
+def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """The largest squared correlation of three kinds, for each column."""
+    ranks = [stats.rankdata(part, axis=0) / len(part) - 0.5 for part in (start, moved)]
+    pairs = [(start, moved), tuple(ranks), tuple(np.abs(rank) for rank in ranks)]
+    return np.max([squared_correlation(*pair) for pair in pairs], axis=0)
+
+
+def _ends(count: int) -> tuple[list[int], list[int]]:
+    """The snapshots to compare: the round's first two with its last two, or first with last if there are few."""
+    return ([0, 1], [count - 2, count - 1]) if count >= 4 else ([0], [count - 1])
+
+
+def _paired_z(score: np.ndarray, early: list[int], late: list[int]) -> np.ndarray:
+    return _mean_z((score[:, late].mean(axis=1) - score[:, early].mean(axis=1))[:, None])
+
+
+def _mean_z(values: np.ndarray) -> np.ndarray:
+    """Mean over its standard error, with each chain's states averaged first; 0 where nothing varies."""
+    averages = values.mean(axis=1)
+    error = averages.std(axis=0, ddof=1) / np.sqrt(len(averages))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(np.where(error > 0, averages.mean(axis=0) / error, 0.0))

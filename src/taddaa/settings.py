@@ -1,0 +1,111 @@
+"""All that can be chosen about a diagnosis; the defaults are our best, `Settings.paper()` is the paper's."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .errors import InputError
+from .functional import VARIANCE_INTERVALS
+from .kernel import HMC, Barker, Kernel, as_kernel
+from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
+from .precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a diagnosis is made.
+
+    Args:
+        kernel: a kernel or its name: barker, mala, rwmh, hmc.
+        preconditioner: a preconditioner or its name: fisher, approximation (the paper's), identity.
+        variance_interval: bonett (any distribution with a fourth moment) or chi2 (the paper's; assumes normality).
+        level: the confidence level 1 − α.
+        simultaneous: whether all intervals of a report hold together at the level, or each by itself.
+        mean_tolerance, variance_tolerance: half-widths that decide the number of chains, in standard deviations and in
+            log variance.
+        chains: the number N of chains; planned from the tolerances if None.
+        iterations: the number T of iterations before the first look; planned from kernel and dimension if None.
+        budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
+        states: how many late states of each chain an interval pools (1 is the paper's: the last one only).
+        checks: all (ours), or correlation (only the paper's ρ² check).
+        precision: float64 or float32.
+    """
+
+    kernel: Kernel | str = Barker()
+    preconditioner: Preconditioner | str = Fisher()
+    variance_interval: str = "bonett"
+    level: float = 0.95
+    simultaneous: bool = True
+    mean_tolerance: float = 0.1
+    variance_tolerance: float = 0.15
+    chains: int | None = None
+    iterations: int | None = None
+    budget: float = 8
+    states: int = 4
+    checks: str = "all"
+    precision: str = "float64"
+
+    def __post_init__(self):
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+        if isinstance(self.preconditioner, str):
+            if self.preconditioner not in PRECONDITIONERS:
+                names = ", ".join(PRECONDITIONERS)
+                raise InputError(f"preconditioner must be one of {names} or an object, got {self.preconditioner!r}")
+            object.__setattr__(self, "preconditioner", PRECONDITIONERS[self.preconditioner])
+        elif not isinstance(self.preconditioner, Preconditioner):
+            raise InputError(f"preconditioner must be a taddaa preconditioner, got {type(self.preconditioner).__name__}")
+        _one_of("variance_interval", self.variance_interval, VARIANCE_INTERVALS)
+        _one_of("checks", self.checks, ("all", "correlation"))
+        _one_of("precision", self.precision, ("float64", "float32"))
+        if not _is_number(self.level) or not 0 < self.level < 1:
+            raise InputError(f"level must lie strictly between 0 and 1 (0.95 is usual), got {self.level!r}")
+        for name in ("mean_tolerance", "variance_tolerance"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value < np.inf:
+                raise InputError(f"{name} must be a positive number, got {value!r}")
+        if not _is_number(self.budget) or not 1 <= self.budget < np.inf:
+            raise InputError(f"budget must be at least 1 (in planned iterations), got {self.budget!r}")
+        _whole("chains", self.chains, 10, "variances and correlations over chains mean nothing with fewer")
+        _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
+        _whole("states", self.states, 1, "the last state is the least that can be used")
+        if self.states > 4:
+            raise InputError(f"states must be at most 4, the number of looks in a round, got {self.states}")
+
+    @classmethod
+    def paper(cls, **changes) -> "Settings":
+        """The paper to the letter (with the corrections in docs/method.md): q's covariance, χ², one look, the ρ² check."""
+        settings = cls(
+            preconditioner=FromApproximation(),
+            variance_interval="chi2",
+            simultaneous=False,
+            budget=1,
+            states=1,
+            checks="correlation",
+        )
+        if changes.get("kernel") == "hmc":
+            changes["kernel"] = HMC(jitter=0.0)
+        return replace(settings, **changes)
+
+    def plan(self, dim: int) -> Plan:
+        """N and T for a target of this dimension."""
+        chains = self.chains or max(
+            chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level)
+        )
+        iterations = self.iterations or iterations_for(self.kernel, dim)
+        return Plan(chains, iterations, int(self.budget * iterations))
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _one_of(name: str, value, allowed) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _whole(name: str, value, least: int, why: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least} ({why}), got {value!r}")

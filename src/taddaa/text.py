@@ -1,0 +1,83 @@
+"""A report as plain text: headline, the worst quantities, checks, cost, and how to read it."""
+
+from .report import ERROR, Report, Row
+
+SHOWN = 15
+HEADER = ("parameter", "functional", "q says", "moved to", "error ≥", "relative", "would see", "ρ²", "verdict")
+
+
+def report_text(report: Report) -> str:
+    cost, about = report.cost, report.provenance
+    together = "all intervals hold together" if about.simultaneous else "each interval by itself"
+    lines = [
+        report.headline,
+        "",
+        *table([_cells(row) for row in report.worst(SHOWN)]),
+    ]
+    if len(report.rows) > SHOWN:
+        hidden = report.worst()[SHOWN:]
+        errors = sum(row.verdict == ERROR for row in hidden)
+        lines.append(f"… and {len(hidden)} more quantities, {errors} of them with errors; see report.to_dataframe().")
+    lines += ["", *_reasons(report), "Checks"]
+    lines += [f"  {'passed' if check.passed else 'FAILED'}  {check.name}: {_value(check)}" for check in report.checks]
+    lines += [f"  note    {note}" for note in report.notes]
+    lines += ["", "What next"] + [f"  {line}" for line in report.advice]
+    run_on = f" (planned {cost.planned_iterations}, ran on while quantities moved)" if cost.iterations > cost.planned_iterations else ""
+    lines += [
+        "",
+        f"{about.chains} chains × {cost.iterations} iterations{run_on} of {about.kernel}, {about.preconditioner} preconditioner; "
+        f"level {about.level:g}, {together}.",
+        f"Cost: {cost.gradients:,} gradients, {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling. "
+        f"Seed {about.seed}.",
+        "",
+        "How to read it: short Markov chains started at draws of the approximation q and moved towards the target. What they moved,",
+        "q had wrong by at least 'error ≥' (a variance's error is in log variance: 0.69 is a factor of 2; 'relative' counts in moved",
+        "standard deviations). 'no error found' is not proof of accuracy: it says that an error of 'would see' would have shown.",
+    ]
+    return "\n".join(lines)
+
+
+def table(rows: list[tuple[str, ...]], header: tuple[str, ...] = HEADER) -> list[str]:
+    """Aligned columns: words to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    words = {0, 1, len(header) - 1}
+
+    def line(cells):
+        return "  ".join(c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))).rstrip()
+
+    return [line(header), "  ".join("─" * width for width in widths), *map(line, rows)]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    bound = f"{row.bound:.3g}" if row.bound > 0 else "—"
+    relative = f"{row.relative_bound:.2f}" if row.bound > 0 else "—"
+    name = row.parameter if len(row.parameter) <= 32 else row.parameter[:31] + "…"
+    return (
+        name,
+        row.functional,
+        f"{row.approximation:.3g}",
+        f"{row.moved:.3g}",
+        bound,
+        relative,
+        f"{row.detectable:.2g}",
+        f"{row.rho2:.2f}",
+        row.verdict,
+    )
+
+
+def _reasons(report: Report) -> list[str]:
+    """Why rows are untrusted, each reason once with the rows it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for row in report.rows:
+        if row.reason:
+            reasons.setdefault(row.reason, []).append(f"{row.functional} of {row.parameter}")
+    lines = ["Why untrusted"] if reasons else []
+    for reason, rows in reasons.items():
+        listed = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+        lines.append(f"  {listed}: {reason}.")
+    return [*lines, ""] if lines else []
+
+
+def _value(check) -> str:
+    text = f"{check.value:.2g} (cutoff {check.cutoff:.2g})"
+    return text if check.passed else f"{text}: {check.message}"
