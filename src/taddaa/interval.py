@@ -45,7 +45,7 @@ def log_variance_chi2(window: np.ndarray, level: float) -> Interval:
 
 
 def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
-    """Bonett's (2006) interval: log(c s²) ± z √((γ − (N−3)/N)/(N−1)), with the kurtosis γ about a trimmed mean, c = N/(N−z).
+    """Bonett's (2006) interval: log(c s²) ± z c √((γ − (N−3)/N)/(N−1)), with the kurtosis γ about a trimmed mean, c = N/(N−z).
 
     Holds for draws with a finite fourth moment, normal or not. For W > 1 the squares of a chain are averaged first.
     """
@@ -60,9 +60,10 @@ def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
         kurtosis = (about_trimmed**2).mean(axis=0) / mean_square**2
         estimate = np.log(mean_square * total / (total - 1))
     z = stats.norm.ppf((1 + level) / 2)
-    error = np.sqrt(np.maximum(kurtosis - (count - 3) / count, 0) / (count - 1))
-    shift = np.log(count / (count - z)) if count > z else np.inf
-    return Interval(estimate, estimate + shift - z * error, estimate + shift + z * error)
+    small_sample = count / (count - z) if count > z else np.inf
+    error = small_sample * np.sqrt(np.maximum(kurtosis - (count - 3) / count, 0) / (count - 1))
+    centre = estimate + np.log(small_sample)
+    return Interval(estimate, centre - z * error, centre + z * error)
 
 
 def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
