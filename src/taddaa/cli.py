@@ -1,32 +1,296 @@
 """The command line. Commands import what they need when they run, so that help is quick."""
 
 import argparse
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+FINE, FOUND, WRONG_USE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
+KERNELS = ("barker", "mala", "rwmh", "hmc")
+SHELLS = ("bash", "zsh", "fish")
+CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted"
+FILE_HELP = """\
+FILE.py defines problem(), which returns what taddaa.diagnose takes:
+
+    import taddaa
+
+    def problem():
+        target = taddaa.Target(logdensity, dim=2, names=["a", "b"])
+        approximation = taddaa.Gaussian(mean, sd)
+        return target, approximation        # or (target, approximation, functionals), or a dict of diagnose's arguments
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 fine, 1 an error was found, 2 wrong use or bad input, 3 untrusted."""
-    parser = argparse.ArgumentParser(prog="taddaa", description="Is your approximate posterior any good, for the numbers you care about?")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser("demo", help="diagnose a mean-field fit of a small hierarchical model and explain the report")
-    demo.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
-    demo.set_defaults(run=_demo)
-    chosen = parser.parse_args(arguments)
-    from .errors import InputError
+    """Entry point; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without ≥ or ρ gets a question mark, not a traceback
+    chosen = parser().parse_args(arguments)
+    from .errors import InputError, MissingExtra
 
     try:
-        return chosen.run(chosen)
-    except InputError as error:
-        print(f"taddaa: {error}", file=sys.stderr)
-        return 2
+        code = chosen.run(chosen)
+        sys.stdout.flush()
+        return code
+    except (InputError, MissingExtra) as error:
+        _explain(error)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("\ntaddaa: interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except OSError as error:  # printing to a full disk
+        print(f"taddaa: {error.strerror or error}", file=sys.stderr)
+        return WRONG_USE
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="taddaa", description="Is your approximate posterior any good, for the numbers you care about?", epilog=CODES
+    )
+    top.add_argument("--version", action="version", version=f"taddaa {_version()}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run, short: str, **more) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name, help=short, description=short[0].upper() + short[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter, **more
+        )
+        added.set_defaults(run=run)
+        return added
+
+    demo = command("demo", _demo, "diagnose a mean-field fit of a small real problem and explain the report", epilog="exits with 0")
+    demo.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="random seed (default 0)")
+    _add_outputs(demo)
+
+    run = command("run", _run, "diagnose the problem that a Python file defines", epilog=f"{FILE_HELP}\n{CODES}")
+    run.add_argument("file", metavar="FILE.py", type=Path, help="defines problem()")
+    _add_outputs(run)
+    _add_threshold(run, "an error counts if its relative bound exceeds X (default 0: any error)")
+    run.add_argument("--kernel", choices=KERNELS, help="how the chains move (default barker)")
+    run.add_argument("--chains", type=_whole(10), metavar="N", help="number of chains (default: planned from the tolerances)")
+    run.add_argument(
+        "--iterations", type=_whole(1), metavar="T", help="iterations before the first look (default: planned from the dimension)"
+    )
+    run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
+    run.add_argument("--paper", action="store_true", help="the paper's method to the letter, in place of the file's settings")
+
+    show = command("show", _show, "show a report that was written with --json", epilog=CODES)
+    show.add_argument("file", metavar="REPORT.json", type=Path)
+    show.add_argument("--html", type=Path, metavar="OUT", help="write one self-contained page there instead of printing")
+    _add_threshold(show, "exit with 1 if a relative bound exceeds X, with 3 if a row is untrusted (default: exit with 0)")
+
+    compare = command("compare", _compare, "compare two reports of the same quantities: did the refit get worse?", epilog=CODES)
+    compare.add_argument("before", metavar="BEFORE.json", type=Path)
+    compare.add_argument("after", metavar="AFTER.json", type=Path)
+    compare.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
+    _add_threshold(compare, "ignore errors whose relative bound is at most X (default 0)")
+
+    completion = command("completion", _completion, "print a shell's completion script", epilog='eval "$(taddaa completion bash)"')
+    completion.add_argument("shell", choices=SHELLS)
+    return top
+
+
+def _add_outputs(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", type=Path, metavar="OUT", help="write the report there as JSON (- for standard output, instead of text)")
+    command.add_argument("--html", type=Path, metavar="OUT", help="write the report there as one self-contained page")
+    command.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
+
+
+def _add_threshold(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--fail-above", type=_threshold, metavar="X", help=what)
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
 
 
 def _demo(chosen: argparse.Namespace) -> int:
-    from .demo import demo
+    from .demo import INTRODUCTION, closing, problem
 
-    print(demo(chosen.seed))
-    return 0
+    wordy = not chosen.quiet and not _to_stdout(chosen.json)
+    if wordy:
+        print(INTRODUCTION, flush=True)
+    report = _diagnosed(chosen, problem(), chosen.seed)
+    if wordy:
+        print(f"\n{closing(report)}")
+    return FINE
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from .problem_file import load_problem
+
+    arguments = load_problem(chosen.file)
+    changes = {key: getattr(chosen, key) for key in ("kernel", "chains", "iterations") if getattr(chosen, key) is not None}
+    from .settings import Settings
+
+    if chosen.paper:
+        arguments["settings"] = Settings.paper(**changes)
+    elif changes:
+        arguments["settings"] = replace(arguments.get("settings") or Settings(), **changes)
+    in_file = arguments.pop("seed", 0)
+    report = _diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
+    return _code(report, chosen.fail_above or 0.0)
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    from .report import Report
+
+    report = Report.from_json(chosen.file)
+    if chosen.html is None:
+        _print_report(report)
+    else:
+        _write(chosen.html, _page(report))
+    return FINE if chosen.fail_above is None else _code(report, chosen.fail_above)
+
+
+def _compare(chosen: argparse.Namespace) -> int:
+    from .refit import changes, changes_text, got_worse
+    from .report import UNTRUSTED, Report
+
+    before, after = Report.from_json(chosen.before), Report.from_json(chosen.after)
+    found = changes(before, after)
+    threshold = chosen.fail_above or 0.0
+    if not chosen.quiet:
+        print(changes_text(before, after, found, threshold))
+    if got_worse(found, threshold):
+        return FOUND
+    return DOUBTFUL if any(row.verdict == UNTRUSTED for row in after.rows) else FINE
+
+
+def _completion(chosen: argparse.Namespace) -> int:
+    from .terminal import completion_script
+
+    print(completion_script(parser(), chosen.shell))
+    return FINE
+
+
+# What they share ------------------------------------------------------------------------------------------------------
+
+
+def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
+    """Diagnose with progress on a terminal, then write and print what was asked for; refuse paths before the work."""
+    for path in (chosen.json, chosen.html):
+        _check_writable(path)
+    from .diagnose import diagnose
+    from .terminal import ProgressLine
+
+    watched = ProgressLine(sys.stderr) if sys.stderr.isatty() and not chosen.quiet else contextlib.nullcontext()
+    with watched as progress:
+        report = diagnose(**arguments, seed=seed, progress=progress)
+    if chosen.json is not None:
+        _write(chosen.json, report.to_json())
+    if chosen.html is not None:
+        _write(chosen.html, _page(report))
+    if not chosen.quiet and not _to_stdout(chosen.json) and not _to_stdout(chosen.html):
+        _print_report(report)
+    return report
+
+
+def _code(report, threshold: float) -> int:
+    """An error above the threshold outweighs a doubt."""
+    from .report import ERROR, UNTRUSTED
+
+    if any(row.verdict == ERROR and row.relative_bound > threshold for row in report.rows):
+        return FOUND
+    return DOUBTFUL if any(row.verdict == UNTRUSTED for row in report.rows) else FINE
+
+
+def _print_report(report) -> None:
+    text = str(report)
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        headline, _, rest = text.partition("\n")
+        text = f"\033[1m{headline}\033[0m\n{rest}"
+    print(text)
+
+
+def _page(report) -> str:
+    from .page import report_to_html
+
+    return report_to_html(report)
+
+
+def _to_stdout(path: Path | None) -> bool:
+    return path is not None and str(path) == "-"
+
+
+def _write(path: Path, text: str) -> None:
+    if _to_stdout(path):
+        print(text)
+    elif path.exists() and not path.is_file():  # a pipe or a device, which must not be replaced by a file
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+    else:
+        from .report import write_whole
+
+        write_whole(path.resolve() if path.is_symlink() else path, text)
+
+
+def _check_writable(path: Path | None) -> None:
+    """Refuse an output path before minutes of work, not after."""
+    import tempfile
+
+    from .errors import InputError
+
+    if path is None or _to_stdout(path):
+        return
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder; name a file in it")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _explain(error: Exception) -> None:
+    """One sentence; below it the lines of the user's own file that led there, if any."""
+    from .problem_file import user_lines
+
+    print(f"taddaa: {error}", file=sys.stderr)
+    lines = user_lines(error.__cause__ or error)
+    if lines:
+        print(lines, file=sys.stderr)
+
+
+def _whole(least: int):
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
+        return value
+
+    return read
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
+    return value
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("taddaa")
+    except metadata.PackageNotFoundError:
+        return "(source)"
 
 
 if __name__ == "__main__":
