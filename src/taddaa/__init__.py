@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from .diagnose import diagnose
     from .errors import InputError, MissingExtra
     from .functional import Covariance, Functional, Mean, Quantile, Variance
+    from .interop.callback import from_callback
+    from .interop.numpyro import from_numpyro
+    from .interop.pymc import from_pymc
+    from .interop.stan import from_stan
     from .kernel import HMC, MALA, RWMH, Barker
     from .precondition import Fisher, FromApproximation, Identity
     from .report import DiagnosisError, Report
@@ -42,6 +46,10 @@ _HOME = {
     "Target": "target",
     "Variance": "functional",
     "diagnose": "diagnose",
+    "from_callback": "interop.callback",
+    "from_numpyro": "interop.numpyro",
+    "from_pymc": "interop.pymc",
+    "from_stan": "interop.stan",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605
