@@ -100,7 +100,7 @@ class StudentT(Approximation):
         return self._loc + self._scale * stats.t.ppf(p, self._df)
 
     def logdensity(self, x):
-        return stats.t.logpdf(np.asarray(x), self._df, self._loc, self._scale).sum(-1)
+        return np.sum(stats.t.logpdf(np.asarray(x), self._df, self._loc, self._scale), axis=-1)
 
 
 class Draws(Approximation):
@@ -188,6 +188,18 @@ class Sampler(Approximation):
 
     def logdensity(self, x):
         return None if self._logdensity is None else np.asarray(self._logdensity(x), dtype=float)
+
+
+class Inflated(Approximation):
+    """Another approximation's draws, `factor` times as far from their median: starts that other modes may catch."""
+
+    def __init__(self, approximation: Approximation, factor: float = 3.0):
+        self._of, self._factor, self.dim = approximation, factor, approximation.dim
+
+    def sample(self, rng, count):
+        draws = np.asarray(self._of.sample(rng, count), float)
+        centre = np.median(draws, axis=0)
+        return centre + self._factor * (draws - centre)
 
 
 def as_approximation(approximation, dim: int | None = None) -> Approximation:

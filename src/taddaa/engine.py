@@ -97,8 +97,8 @@ class Engine:
         value, gradient = self.evaluate(starts)
         value = np.where(np.isnan(value), -np.inf, value)
         gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
-        position, gradient = jnp.asarray(starts, self.dtype), jnp.asarray(gradient, self.dtype)
-        point = Point(position, jnp.asarray(value, self.dtype), gradient, gradient)
+        force = jnp.asarray(gradient, self.dtype)
+        point = Point(jnp.asarray(starts, self.dtype), jnp.asarray(value, self.dtype), force, force)
         zero = jnp.zeros(len(starts), self.dtype)
         chains = Chains(point, jnp.asarray(np.log(step), self.dtype), jnp.zeros((), self.dtype), zero, zero)
         return self.repoint(chains, metric)
@@ -108,6 +108,11 @@ class Engine:
         with self._watch():
             slope = _pull_all(self._cast_metric(metric), chains.point.gradient)
         return chains._replace(point=chains.point._replace(slope=slope), clock=jnp.zeros_like(chains.clock))
+
+    def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
+        """The log norm of the whitened gradient of each chain."""
+        slope = np.asarray(_pull_all(self._cast_metric(metric), jnp.asarray(gradients, self.dtype)), float)
+        return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
     def _cast_metric(self, metric: Metric) -> Metric:
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, self.dtype), metric)
@@ -121,7 +126,8 @@ class Engine:
         on_block: Callable[[int, Trace], None] | None = None,
     ) -> tuple[Chains, Trace]:
         """Carry all chains through `iterations` iterations."""
-        metric, centre, anchor = self._cast_metric(metric), *self._anchor(starts)
+        metric = self._cast_metric(metric)
+        centre, anchor = self._anchor(starts)
         traces: list[Trace] = []
         lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
         noise = self._draw()
@@ -303,13 +309,13 @@ _COMPILE_EVENTS = (
 )
 
 
-def _on_duration(event: str, seconds: float, **_) -> None:
+def _on_duration(event: str, seconds: float, **_: Any) -> None:
     if _LISTENERS and event in _COMPILE_EVENTS:
         _LISTENERS[-1].compiling += seconds
         _LISTENERS[-1].programs += event == _COMPILE_EVENTS[-1]
 
 
-jax.monitoring.register_event_duration_secs_listener(_on_duration)
+jax.monitoring.register_event_duration_secs_listener(_on_duration)  # type: ignore[arg-type]
 
 
 class _watch_compiling:

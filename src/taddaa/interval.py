@@ -40,7 +40,7 @@ def log_variance_chi2(window: np.ndarray, level: float) -> Interval:
     count = len(last)
     with np.errstate(divide="ignore"):
         estimate = np.log(last.var(axis=0, ddof=1))
-    upper, lower = stats.chi2.ppf([(1 - level) / 2, (1 + level) / 2], count - 1)
+    upper, lower = (float(stats.chi2.ppf(tail, count - 1)) for tail in ((1 - level) / 2, (1 + level) / 2))
     return Interval(estimate, estimate + np.log((count - 1) / lower), estimate + np.log((count - 1) / upper))
 
 

@@ -66,6 +66,16 @@ class Diagonal(NamedTuple):
 Metric = Dense | Diagonal | DiagonalLowRank
 
 
+def as_covariance(metric: Metric) -> np.ndarray:
+    """G = C Cᵀ: the matrix for a full metric, its diagonal for the others."""
+    if isinstance(metric, Dense):
+        return np.asarray(metric.factor) @ np.asarray(metric.factor).T
+    if isinstance(metric, Diagonal):
+        return np.asarray(metric.scale) ** 2
+    basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)
+    return np.asarray(metric.scale) ** 2 * (1 + basis**2 @ (stretch**2 - 1))
+
+
 class Found(NamedTuple):
     """A metric and what the user should know about how it was found ('' if nothing)."""
 

@@ -4,22 +4,22 @@ A bound needs the error to shrink as the chains move (the paper's Condition 1); 
 the chains could have moved. Each check looks for one way in which either fails, and says so in the user's words.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from .functional import Functional
+from .judgement import Judgement, Questions
 from .walk import Walk, squared_correlation
 
 RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
 TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
 STEIN_CUTOFF = 4.5  # standard errors; transit shows as 6 to 35
-STUCK_SHARE = 0.1  # of chains that accept less than a quarter of what they should
+NARROW_CUTOFF = -0.6  # well-scaled targets give −0.5 to 0.5, funnels −0.7 to −0.9
 NONFINITE_SHARE = 0.25
 VARIANCE_TAIL, MEAN_TAIL = 0.7, 0.9  # tail indices above which a moment surely does not exist (1/2 and 1 are the borders)
+PRECISION_CUTOFF = 1.0  # the largest relative error that may stay hidden: one standard deviation, a factor of e in variance
 DIRECTIONS = 3
 
 
@@ -41,27 +41,9 @@ class Check:
     more_iterations: bool = False
 
 
-@dataclass(frozen=True)
-class RowGroup:
-    """A functional and the quantities it is applied to: one row for each label."""
-
-    functional: Functional
-    columns: np.ndarray
-    labels: tuple[str, ...]
-    first_row: int
-
-    @property
-    def rows(self) -> np.ndarray:
-        return self.first_row + np.arange(len(self.labels))
-
-    def window(self, quantities: Sequence[np.ndarray]) -> np.ndarray:
-        """(N, W, k) from W snapshots."""
-        return np.stack([values[:, self.columns] for values in quantities], axis=1)
-
-
-def correlation_check(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+def correlation_check(walk: Walk, questions: Questions) -> Check:
     """The paper's: ρ² between start and final state, over all rows."""
-    rho2 = row_rho2(walk, groups)
+    rho2 = row_rho2(walk, questions)
     worst = float(rho2.max())
     return Check(
         "forgot the start",
@@ -74,27 +56,28 @@ def correlation_check(walk: Walk, groups: Sequence[RowGroup]) -> Check:
     )
 
 
-def all_checks(walk: Walk, groups: Sequence[RowGroup], reference: np.ndarray) -> list[Check]:
-    """Every check of the latest round; `reference` holds each row's value under q."""
+def all_checks(walk: Walk, questions: Questions, judgement: Judgement) -> list[Check]:
+    """Every check of the latest round."""
     directions = directions_moved_most(walk)
     return [
-        settled(walk, groups, directions),
-        overshoot(walk, groups, reference),
-        memory(walk, groups),
+        settled(walk, questions, directions),
+        overshoot(walk, judgement.reference),
+        memory(walk, questions),
         direction_memory(walk, directions),
         stein(walk),
         acceptance(walk),
-        stuck(walk),
+        narrow_regions(walk),
         nonfinite(walk),
-        tails(walk, groups),
+        tails(walk, questions),
+        precise(judgement),
     ]
 
 
-def settled(walk: Walk, groups: Sequence[RowGroup], directions: np.ndarray) -> Check:
+def settled(walk: Walk, questions: Questions, directions: np.ndarray) -> Check:
     """Paired test over chains: does any row, or any direction that moved much, differ between the round's two ends?"""
     early, late = _ends(len(walk.snapshots))
     scores = []
-    for group in groups:
+    for group in questions.groups:
         window = group.window([snapshot.quantities for snapshot in walk.snapshots])
         pooled = window[:, 1:].reshape(-1, window.shape[-1])
         scores.append(_paired_z(group.functional.score(window, pooled), early, late))
@@ -115,7 +98,7 @@ def settled(walk: Walk, groups: Sequence[RowGroup], directions: np.ndarray) -> C
     )
 
 
-def overshoot(walk: Walk, groups: Sequence[RowGroup], reference: np.ndarray) -> Check:
+def overshoot(walk: Walk, reference: np.ndarray) -> Check:
     """Did a row, in the last three quarters of the way, stand outside the span between its start and where it ended?"""
     recent = [point for point in walk.path if walk.iteration / 4 <= point.iteration]
     ended, earlier = recent[-1], recent[:-1]
@@ -140,10 +123,10 @@ def overshoot(walk: Walk, groups: Sequence[RowGroup], reference: np.ndarray) -> 
     )
 
 
-def memory(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+def memory(walk: Walk, questions: Questions) -> Check:
     """Linear, rank and folded-rank correlation of each row's quantity with its start (how far out a chain began)."""
     each = _memory(walk.origin.quantities, walk.snapshots[-1].quantities)
-    worst = np.concatenate([_per_row(group, each[group.columns]) for group in groups])
+    worst = questions.per_row(each)
     flagged = np.flatnonzero(worst >= RHO2_CUTOFF)
     return Check(
         "forgot the start",
@@ -210,16 +193,20 @@ def acceptance(walk: Walk) -> Check:
     )
 
 
-def stuck(walk: Walk) -> Check:
-    """Chains that hardly move while others do show regions where the shared step is far too long (a funnel's neck)."""
-    share = float(np.mean(walk.acceptance_of_chains < walk.engine.kernel.target_acceptance / 4))
-    return Check(
-        "all chains move",
-        share < STUCK_SHARE,
-        share,
-        STUCK_SHARE,
-        f"{share:.0%} of the chains hardly move: part of the target is too narrow for them to enter or leave",
-    )
+def narrow_regions(walk: Walk) -> Check:
+    """Where forces are strong, do chains hardly move? Then part of the target is too narrow for the shared step.
+
+    In a well-scaled target a chain's acceptance rises with the force on it, or does not depend on it; in a funnel's neck
+    it falls, and chains neither enter nor leave, which no other check sees. Rank correlation over the chains, of the
+    share of accepted proposals with the mean log norm of the whitened gradient.
+    """
+    accepted = walk.acceptance_of_chains
+    message = "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it"
+    forces = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in walk.snapshots[1:]]
+    if not walk.engine.kernel.uses_gradient or np.ptp(accepted) == 0 or np.ptp(forces) == 0:
+        return Check("all chains move", True, 0.0, NARROW_CUTOFF, message)
+    correlation = float(stats.spearmanr(accepted, np.mean(forces, axis=0)).statistic)
+    return Check("all chains move", correlation > NARROW_CUTOFF, correlation, NARROW_CUTOFF, message)
 
 
 def nonfinite(walk: Walk) -> Check:
@@ -234,25 +221,35 @@ def nonfinite(walk: Walk) -> Check:
     )
 
 
-def tails(walk: Walk, groups: Sequence[RowGroup]) -> Check:
+def tails(walk: Walk, questions: Questions) -> Check:
     """Moments that do not exist: the tail index of the moved draws against what each functional needs."""
     needs = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
-    pooled = np.concatenate([snapshot.quantities for snapshot in walk.snapshots[1:]])
-    index = tail_index(pooled)
-    flagged = [
-        row
-        for group in groups
-        if group.functional.label in needs
-        for row, column in zip(np.broadcast_to(group.rows, len(group.columns)), group.columns, strict=True)
-        if index[column] > needs[group.functional.label]
-    ]
+    index = tail_index(np.concatenate(walk.late_quantities))
+    limit = np.concatenate([np.full(len(group.labels), needs.get(group.functional.label, np.inf)) for group in questions.groups])
+    flagged = np.flatnonzero(questions.per_row(index) > limit)
     return Check(
         "moments exist",
-        not flagged,
+        not flagged.size,
         float(index.max()),
         VARIANCE_TAIL,
         "its moved draws have tails so heavy that this moment may not exist; ask for quantiles instead",
-        rows=tuple(sorted(set(flagged))),
+        rows=tuple(flagged.tolist()),
+    )
+
+
+def precise(judgement: Judgement) -> Check:
+    """A few chains far from all others (stragglers, heavy tails) make intervals so wide that errors can hide in them."""
+    width = judgement.relative_detectable
+    flagged = np.flatnonzero(width > PRECISION_CUTOFF)
+    return Check(
+        "narrow enough",
+        not flagged.size,
+        float(width.max()),
+        PRECISION_CUTOFF,
+        "its interval is so wide that a large error could hide in it: a few chains are far from the others, or there are too few",
+        rows=tuple(flagged.tolist()),
+        only_zero=True,
+        more_iterations=True,
     )
 
 
@@ -269,8 +266,11 @@ def tail_index(draws: np.ndarray, share: float = 0.1) -> np.ndarray:
 
 
 def directions_moved_most(walk: Walk) -> np.ndarray:
-    """Unit directions (d, ≤ 4), in units of moved standard deviations: the mean's shift, and where the spread changed most."""
-    start, moved = walk.origin.positions, walk.snapshots[-1].positions
+    """Directions (d, ≤ 4), in units of moved standard deviations: the mean's shift, and where the spread changed most.
+
+    Chosen at the middle of the round, because a test at its ends must not look for what it was chosen by.
+    """
+    start, moved = walk.origin.positions, walk.snapshots[len(walk.snapshots) // 2].positions
     scale = moved.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     dim = start.shape[1]
@@ -290,14 +290,9 @@ def directions_moved_most(walk: Walk) -> np.ndarray:
     return np.concatenate(columns, axis=1) / scale[:, None]
 
 
-def row_rho2(walk: Walk, groups: Sequence[RowGroup]) -> np.ndarray:
+def row_rho2(walk: Walk, questions: Questions) -> np.ndarray:
     """ρ² of each row's quantity (the larger of two for a covariance)."""
-    rho2 = squared_correlation(walk.origin.quantities, walk.snapshots[-1].quantities)
-    return np.concatenate([_per_row(group, rho2[group.columns]) for group in groups])
-
-
-def _per_row(group: RowGroup, values: np.ndarray) -> np.ndarray:
-    return values if len(group.labels) == len(group.columns) else values.max(keepdims=True)
+    return questions.per_row(squared_correlation(walk.origin.quantities, walk.snapshots[-1].quantities))
 
 
 def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -129,8 +130,8 @@ class Report:
 
     @property
     def usable(self) -> bool:
-        """Whether every check passed, so that the moved draws may stand in for posterior draws."""
-        return all(check.passed for check in self.checks)
+        """Whether every check passed (of all of them: the paper's one is not enough), so that the moved draws may stand in for posterior draws."""
+        return len(self.checks) > 1 and all(check.passed for check in self.checks)
 
     def to_dataframe(self):
         """One row a quantity, in the order of the parameters."""
@@ -148,7 +149,8 @@ class Report:
         wrong = [row for row in self.rows if row.verdict == ERROR and row.relative_bound > error_above]
         if wrong:
             worst = max(wrong, key=lambda row: row.relative_bound)
-            raise DiagnosisError(f"{len(wrong)} of {len(self.rows)} quantities are wrong by more than {error_above:g}: {sentence(worst)}")
+            many = f"{len(wrong)} of {len(self.rows)} quantities"
+            raise DiagnosisError(f"{many} are wrong by more than {error_above:g}: {sentence(worst)}")
         doubtful = [row for row in self.rows if row.verdict == UNTRUSTED]
         if untrusted and doubtful:
             raise DiagnosisError(
@@ -168,7 +170,7 @@ class Report:
         elif count[UNTRUSTED]:
             text = f"No error can be stated, but {count[UNTRUSTED]} of {total} quantities could not be judged."
         else:
-            text = f"No error found in {total} quantities. That is not proof of accuracy: 'would see' is the least that would have shown."
+            text = f"No error found in {total} quantities. That is not proof of accuracy: an error below 'would see' can hide."
         if count[ERROR] and count[UNTRUSTED]:
             text += f" {count[UNTRUSTED]} could not be judged."
         return text
@@ -177,13 +179,21 @@ class Report:
     def advice(self) -> tuple[str, ...]:
         """What to do next."""
         failed = {check.name for check in self.checks if not check.passed}
-        if not failed:
+        if not failed and len(self.checks) > 1:
             return (
                 f"All checks passed: report.moved holds {len(self.moved_draws)} nearly independent posterior draws, better than the "
                 "approximation's own. Use them for means, variances and intervals; not for far tails or rare events.",
             )
         advice = []
-        if failed & {"settled", "no overshoot", "forgot the start", "forgot the start along what moved", "gradients balance"}:
+        if failed & {
+            "settled",
+            "no overshoot",
+            "forgot the start",
+            "forgot the start along what moved",
+            "gradients balance",
+            "acceptance",
+            "narrow enough",
+        }:
             advice.append("Give the chains more time: Settings(budget=32), or a kernel with longer steps: Settings(kernel='hmc').")
         if "all chains move" in failed:
             advice.append("Reparametrise (non-centred hierarchies, logs of scales): part of the target is too narrow for one step size.")
@@ -279,34 +289,18 @@ def sentence(row: Row) -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file."""
-    import os
-    import tempfile
-
     path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with partial.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException as error:
-        os.unlink(name)
-        if isinstance(error, OSError):
-            raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-        raise
-
-
-def _umask() -> int:
-    import os
-
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _finite(value: Any) -> Any:

@@ -1,12 +1,13 @@
 """All that can be chosen about a diagnosis; the defaults are our best, `Settings.paper()` is the paper's."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .errors import InputError
 from .functional import VARIANCE_INTERVALS
-from .kernel import HMC, Barker, Kernel, as_kernel
+from .kernel import HMC, Barker, as_kernel
 from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
 from .precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
 
@@ -31,8 +32,8 @@ class Settings:
         precision: float64 or float32.
     """
 
-    kernel: Kernel | str = Barker()
-    preconditioner: Preconditioner | str = Fisher()
+    kernel: Any = Barker()  # a name is turned into a Kernel below
+    preconditioner: Any = Fisher()
     variance_interval: str = "bonett"
     level: float = 0.95
     simultaneous: bool = True

@@ -129,6 +129,11 @@ class Walk:
         return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(point.gradient, float))
 
     @property
+    def late_quantities(self) -> list[np.ndarray]:
+        """The user's quantities at the latest round's snapshots, without its beginning."""
+        return [snapshot.quantities for snapshot in self.snapshots[1:]]
+
+    @property
     def trace(self) -> Trace:
         return Trace.joined(self.traces)
 

@@ -1,0 +1,229 @@
+"""What the user asked, row by row, and what the chains' late states answer: intervals of movement and bounds.
+
+`Questions` is made once; `judge` turns snapshots into a `Judgement`, arrays with one entry a row.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .approximation import Approximation, Draws
+from .engine import Engine
+from .errors import InputError
+from .functional import Covariance, Functional
+from .interval import Interval, bound, exactly, movement
+from .target import Target, indexed
+
+REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
+REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
+FOUND_PROBABILITY = 0.95  # with which an error of the size `detectable` is found
+ONE_SIGMA = 2 * stats.norm.cdf(1) - 1
+
+
+class Judgement(NamedTuple):
+    """One entry a row. All but `approximation` and `moved` are on the movement's scale (log variance for variances)."""
+
+    approximation: np.ndarray
+    moved: np.ndarray
+    reference: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    bound: np.ndarray
+    relative_bound: np.ndarray
+    detectable: np.ndarray
+    relative_detectable: np.ndarray
+    unknown: np.ndarray  # the functional is not a finite number
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A functional and the quantities it is applied to: one row for each label."""
+
+    functional: Functional
+    columns: np.ndarray
+    labels: tuple[str, ...]
+    rows: np.ndarray
+
+    def window(self, quantities: Sequence[np.ndarray]) -> np.ndarray:
+        """(N, W, k) from W snapshots."""
+        return np.stack([values[:, self.columns] for values in quantities], axis=1)
+
+    def per_row(self, values: np.ndarray) -> np.ndarray:
+        """From one value a quantity to one a row: a covariance takes the larger of its two."""
+        mine = values[self.columns]
+        return mine if len(mine) == len(self.labels) else mine.max(keepdims=True)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Every row that will be reported, and the approximation's own answer to it."""
+
+    groups: tuple[RowGroup, ...]
+    functions: tuple[Callable, ...]
+    references: tuple[Callable[[float], Interval], ...]  # for each group: level → interval of F(q)
+    variance_interval: str
+    states: int
+
+    @property
+    def rows(self) -> int:
+        return sum(len(group.labels) for group in self.groups)
+
+    def per_row(self, values: np.ndarray) -> np.ndarray:
+        return np.concatenate([group.per_row(values) for group in self.groups])
+
+    def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
+        """For each group, the interval of F at the late states."""
+        late = late[-self.states :]
+        return [group.functional.interval(group.window(late), level, self.variance_interval) for group in self.groups]
+
+    def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each row's estimate and standard error at one snapshot."""
+        found = self.moved([quantities], ONE_SIGMA)
+        return np.concatenate([i.estimate for i in found]), np.concatenate([(i.upper - i.lower) / 2 for i in found])
+
+    def judge(self, late: Sequence[np.ndarray], level: float) -> Judgement:
+        """Intervals, each at `level`, of how far every row moved, and the bounds that follow."""
+        moved = self.moved(late, level)
+        reference = [interval(level) for interval in self.references]
+        moves = [movement(m, r) for m, r in zip(moved, reference, strict=True)]
+        estimate, lower, upper = (np.concatenate([getattr(move, part) for move in moves]) for part in Interval._fields)
+        unknown = ~np.isfinite(estimate) | np.isnan(lower) | np.isnan(upper)
+        lower, upper = np.where(unknown, -np.inf, lower), np.where(unknown, np.inf, upper)
+        unit = np.concatenate([g.functional.unit(late[-1][:, g.columns].std(axis=0, ddof=1)) for g in self.groups])
+        bounds = bound(lower, upper)
+        # An error is found with 95 % probability if it exceeds the half-width by 1.64 standard errors.
+        half = np.where(unknown, np.inf, np.maximum(upper - estimate, estimate - lower))
+        detectable = half * (1 + stats.norm.ppf(FOUND_PROBABILITY) / stats.norm.ppf((1 + level) / 2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
+            relative_detectable = np.where(np.isfinite(detectable), detectable / unit, np.inf)
+        return Judgement(
+            approximation=self._shown(reference),
+            moved=self._shown(moved),
+            reference=np.concatenate([interval.estimate for interval in reference]),
+            lower=lower,
+            upper=upper,
+            bound=bounds,
+            relative_bound=relative_bound,
+            detectable=detectable,
+            relative_detectable=relative_detectable,
+            unknown=unknown,
+        )
+
+    def _shown(self, intervals: list[Interval]) -> np.ndarray:
+        return np.concatenate([g.functional.shown(i.estimate) for g, i in zip(self.groups, intervals, strict=True)])
+
+
+def ask(
+    functionals: Sequence[Functional],
+    engine: Engine,
+    approximation: Approximation,
+    rng: np.random.Generator,
+    variance_interval: str,
+    states: int,
+) -> Questions:
+    """Resolve the user's functionals into rows, and find F(q): in closed form where it exists, else from many draws."""
+    functions, groups = _row_groups(engine.target, functionals, engine)
+    references: list[Callable[[float], Interval]] = []
+    draws: np.ndarray | None = None
+    for group in groups:
+        known = _closed_form(group, engine.target, approximation)
+        if known is not None:
+            references.append(_Known(exactly(known)))
+            continue
+        if draws is None:
+            draws = _reference_draws(approximation, engine, functions, rng)
+            refuse_nan(groups, draws, "draws of the approximation")
+        references.append(_Sampled(group.functional, group.window([draws]), variance_interval))
+    return Questions(tuple(groups), functions, tuple(references), variance_interval, states)
+
+
+def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -> None:
+    """A functional must be a number wherever q puts draws."""
+    for group in groups:
+        bad = np.isnan(quantities[:, group.columns]).any(axis=1)
+        if bad.any():
+            what = f"of={group.labels[0]}" if group.functional.of else f"constrain's {group.labels[0]!r}"
+            raise InputError(f"{what} returned NaN at {bad.sum()} of {len(bad)} {where}; make it a number there or leave it out")
+
+
+@dataclass(frozen=True)
+class _Known:
+    interval: Interval
+
+    def __call__(self, level: float) -> Interval:
+        return self.interval
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    functional: Functional
+    window: np.ndarray
+    variance_interval: str
+
+    def __call__(self, level: float) -> Interval:
+        return self.functional.interval(self.window, level, self.variance_interval)
+
+
+def _closed_form(group: RowGroup, target: Target, approximation: Approximation) -> np.ndarray | None:
+    if target.constrain is not None or group.functional.of is not None:
+        return None
+    known = group.functional.closed_form(approximation)
+    if known is None:
+        return None
+    if not isinstance(group.functional, Covariance):
+        return known[group.columns]
+    first, second = group.columns
+    if known.ndim == 2:
+        return known[[first], [second]]
+    return np.array([known[first] if first == second else 0.0])
+
+
+def _reference_draws(approximation: Approximation, engine: Engine, functions, rng: np.random.Generator) -> np.ndarray:
+    if isinstance(approximation, Draws):
+        return engine.observe(approximation.draws, functions)
+    count = max(engine.chains, min(REFERENCE_DRAWS, REFERENCE_NUMBERS // approximation.dim))
+    return engine.observe(np.asarray(approximation.sample(rng, count), float), functions)
+
+
+def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engine) -> tuple[tuple[Callable, ...], list[RowGroup]]:
+    """Which columns of `Engine.observe` each functional reads, and the labels of its rows."""
+    labels = target.labels
+    offsets: dict[Callable, tuple[int, tuple[int, ...]]] = {}
+    width, row, groups = len(labels), 0, []
+    for functional in functionals:
+        if functional.of is not None:
+            if functional.of not in offsets:
+                shape = engine.shape_of(functional.of)
+                offsets[functional.of] = (width, shape)
+                width += int(np.prod(shape))
+            columns, names = _function_rows(functional, *offsets[functional.of])
+        elif isinstance(functional, Covariance):
+            columns = np.array([_column(labels, which) for which in (functional.first, functional.second)])
+            names = (functional.name or f"{labels[columns[0]]}, {labels[columns[1]]}",)
+        else:
+            columns, names = np.arange(len(labels)), labels
+        groups.append(RowGroup(functional, columns, names, row + np.arange(len(names))))
+        row += len(names)
+    return tuple(offsets), groups
+
+
+def _function_rows(functional: Functional, offset: int, shape: tuple[int, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+    columns = offset + np.arange(int(np.prod(shape)))
+    name = functional.name or getattr(functional.of, "__name__", "function").strip("<>")
+    if not isinstance(functional, Covariance):
+        return columns, tuple(indexed(name, shape))
+    if len(columns) != 2:
+        raise InputError(f"Covariance(of=…) must return two values, got shape {shape}")
+    return columns, (name,)
+
+
+def _column(labels: tuple[str, ...], which: str | int | None) -> int:
+    if isinstance(which, str) and which in labels:
+        return labels.index(which)
+    if isinstance(which, (int, np.integer)) and -len(labels) <= which < len(labels):
+        return int(which) % len(labels)
+    raise InputError(f"Covariance names the parameter {which!r}, which is not among {', '.join(labels[:5])}{', …' * (len(labels) > 5)}")
