@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .approximation import Approximation, Draws, Gaussian, Sampler, StudentT
-    from .diagnose import diagnose
+    from .diagnosis import diagnose
     from .errors import InputError, MissingExtra
     from .functional import Covariance, Functional, Mean, Quantile, Variance
     from .interop.callback import from_callback
@@ -45,7 +45,7 @@ _HOME = {
     "StudentT": "approximation",
     "Target": "target",
     "Variance": "functional",
-    "diagnose": "diagnose",
+    "diagnose": "diagnosis",
     "from_callback": "interop.callback",
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",

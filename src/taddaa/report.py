@@ -130,7 +130,7 @@ class Report:
 
     @property
     def usable(self) -> bool:
-        """Whether every check passed (of all of them: the paper's one is not enough), so that the moved draws may stand in for posterior draws."""
+        """Whether the moved draws may stand in for posterior draws: every check passed (the paper's one alone is not enough)."""
         return len(self.checks) > 1 and all(check.passed for check in self.checks)
 
     def to_dataframe(self):
