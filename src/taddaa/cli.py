@@ -10,6 +10,7 @@ from pathlib import Path
 FINE, FOUND, WRONG_USE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 KERNELS = ("barker", "mala", "rwmh", "hmc")
 SHELLS = ("bash", "zsh", "fish")
+INTERRUPTION = "\ntaddaa: interrupted; nothing was written"
 CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted"
 FILE_HELP = """\
 FILE.py defines problem(), which returns what taddaa.diagnose takes:
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _explain(error)
         return WRONG_USE
     except KeyboardInterrupt:
-        print("\ntaddaa: interrupted; nothing was written", file=sys.stderr)
+        print(INTERRUPTION, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -178,11 +179,11 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     """Diagnose with progress on a terminal, then write and print what was asked for; refuse paths before the work."""
     for path in (chosen.json, chosen.html):
         _check_writable(path)
-    from .diagnose import diagnose
+    from . import diagnose
     from .terminal import ProgressLine
 
     watched = ProgressLine(sys.stderr) if sys.stderr.isatty() and not chosen.quiet else contextlib.nullcontext()
-    with watched as progress:
+    with _interrupts_at_once(), watched as progress:
         report = diagnose(**arguments, seed=seed, progress=progress)
     if chosen.json is not None:
         _write(chosen.json, report.to_json())
@@ -191,6 +192,30 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     if not chosen.quiet and not _to_stdout(chosen.json) and not _to_stdout(chosen.html):
         _print_report(report)
     return report
+
+
+@contextlib.contextmanager
+def _interrupts_at_once():
+    """While nothing is being written, Ctrl-C ends the process itself.
+
+    As an exception it can be lost in a callback of JAX's, and unwinding under its running threads can crash.
+    """
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def end(*_):
+        os.write(2, f"{INTERRUPTION}\n".encode())
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _code(report, threshold: float) -> int:
