@@ -11,7 +11,7 @@ from taddaa.demo import problem
 NASTY = (
     "<script>document.title='owned'</script>",
     "\"quoted\" & 'single'",
-    "😀 emoji λ[β]",
+    "🦖 emoji 漢字 λ[β]",
     "long" * 75,
     "</td></table><img src=x onerror=alert(1)>",
     "$\\alpha_{1}$",

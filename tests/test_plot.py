@@ -1,0 +1,174 @@
+"""Pictures are tested by the data they draw, and drawn with the names nobody expects."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import taddaa
+from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
+from taddaa import plot, series
+from taddaa.report import ERROR, UNTRUSTED
+
+REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
+PICTURES = {
+    "forest": plot.forest,
+    "movement": plot.movement,
+    "correlation": plot.correlation,
+    "marginals": plot.marginals,
+    "kernel": plot.kernel,
+    "side_by_side": lambda report: plot.side_by_side({"one": report, "$other$": report}),
+}
+
+
+def drawn(axes):
+    return [line.get_xydata() for line in axes.lines if len(line.get_xydata())]
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("report", REPORTS)
+def test_every_picture_of_every_report_can_be_drawn(picture, report, tmp_path):
+    PICTURES[picture](REPORTS[report]()).savefig(tmp_path / "x.png", dpi=40)
+
+
+def test_forest_draws_intervals_and_bounds_worst_first():
+    report = demo_report()
+    axes = plot.forest(report).axes[0]
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == [series.name(row) for row in report.worst()]
+    for y, row in enumerate(report.worst()):
+        lines = [line.get_xdata() for line in axes.lines if len(line.get_ydata()) == 2 and np.all(np.asarray(line.get_ydata()) == y)]
+        scale = row.relative_bound / row.bound if row.bound > 0 else report_scale(report, row)
+        np.testing.assert_allclose(lines[0], [row.lower * scale, row.upper * scale], rtol=1e-6)
+        if row.verdict == ERROR:
+            np.testing.assert_allclose(np.abs(lines[1]), [0, row.relative_bound])
+            assert np.sign(lines[1][1]) == np.sign(row.lower)
+        else:
+            assert len(lines) == 1
+
+
+def report_scale(report, row):
+    """Means without a bound: the moved draws' own standard deviation, recomputed here; of= rows have no draws."""
+    if row.functional == "variance":
+        return 1.0
+    if row.parameter in report.labels:
+        return 1 / report.moved[row.parameter].std()
+    return 1 / series.units(report)[report.rows.index(row)]
+
+
+def test_unit_of_a_function_without_a_bound_is_close_to_its_standard_deviation():
+    report = demo_report()
+    row = report.rows[-2]
+    draws = 1 / (1 + np.exp(-report.moved.sum(axis=1)))
+    assert (row.functional, row.bound) == ("mean", 0.0)
+    np.testing.assert_allclose(series.units(report)[-2], draws.std(), rtol=0.05)
+
+
+def test_forest_of_many_rows_shows_the_top_and_counts_the_rest():
+    report = wide_report()
+    shown = series.forest(report, top=20)
+    assert len(shown.rows) == 20
+    hidden = report.worst()[20:]
+    assert shown.rest.startswith("and 380 more: ")
+    assert f"{sum(row.verdict == ERROR for row in hidden)} with bounds" in shown.rest
+    assert min(row.relative_bound for row in shown.rows) >= max(row.relative_bound for row in hidden)
+    assert series.forest(report, top=1000).rest == ""
+
+
+def test_untrusted_rows_get_no_bar():
+    axes = plot.forest(doubtful_report()).axes[0]
+    assert {row.verdict for row in doubtful_report().rows} == {UNTRUSTED}
+    assert all(line.get_linewidth() < 3 for line in axes.lines)
+
+
+def test_infinite_intervals_reach_the_edge():
+    report = clean_report()
+    rows = (replace(report.rows[0], lower=-np.inf, upper=np.inf), *report.rows[1:])
+    axes = plot.forest(replace(report, rows=rows)).axes[0]
+    assert all(np.all(np.isfinite(data)) for data in drawn(axes))
+
+
+def test_movement_draws_the_way_from_q():
+    report = demo_report()
+    axes = plot.movement(report, rows=[5]).axes[0]
+    way = next(data for data in drawn(axes) if len(data) == len(report.paths.snapshots))
+    np.testing.assert_allclose(way[:, 0], report.paths.snapshots)
+    np.testing.assert_allclose(way[:, 1], report.paths.estimate[:, 5] - report.paths.reference[5])
+
+
+def test_settle_point_by_hand():
+    report = clean_report()
+    estimate = report.paths.estimate.copy()
+    error = np.full_like(report.paths.error, 0.01)
+    count = len(estimate)
+    estimate[:, 0] = [0.0, 0.5] + [1.0] * (count - 2)
+    estimate[:, 1] = np.arange(count)
+    moved = replace(report, paths=replace(report.paths, estimate=estimate, error=error))
+    first, second = series.movements(moved, rows=[0, 1])
+    assert first.settled == report.paths.snapshots[2]
+    assert second.settled is None
+    unsettled = tuple(replace(check, passed=False, rows=(0,)) if check.name == "settled" else check for check in report.checks)
+    assert series.movements(replace(moved, checks=unsettled), rows=[0])[0].settled is None
+
+
+def test_correlation_draws_paths_and_the_cutoff():
+    report = demo_report()
+    axes = plot.correlation(report).axes[0]
+    longest = max(drawn(axes), key=len)
+    np.testing.assert_allclose(longest[:, 1], np.maximum(report.paths.rho2_max, 1e-3))
+    assert any(np.all(data[:, 1] == 0.1) for data in drawn(axes))
+    shown = series.memory(report)
+    assert len({row.parameter for row in shown.rows}) == len(shown.rows)
+
+
+def test_marginals_are_densities_of_the_draws():
+    report = demo_report()
+    (one,) = series.marginals(report, ["cucumber"])
+    width = np.diff(one.edges)
+    for density, draws in ((one.before, report.start_draws), (one.after, report.moved_draws)):
+        column = draws[:, report.labels.index("cucumber")]
+        inside = np.mean((column >= one.edges[0]) & (column <= one.edges[-1]))
+        np.testing.assert_allclose((density * width).sum(), inside)
+        assert inside > 0.97
+
+
+def test_kernel_draws_acceptance_and_step():
+    report = demo_report()
+    above, below = plot.kernel(report).axes
+    np.testing.assert_allclose(drawn(above)[0][:, 1], report.paths.acceptance)
+    np.testing.assert_allclose(drawn(below)[0][:, 1], report.paths.step)
+
+
+def test_side_by_side_draws_each_report():
+    first, second = demo_report(), clean_report()
+    shown = series.bounds({"a": first, "b": second}, top=100)
+    assert len(shown.quantities) == len(first.rows) + len(second.rows)
+    for (functional, parameter), bounds in zip(shown.quantities, shown.bound, strict=True):
+        for report, value in zip((first, second), bounds, strict=True):
+            row = next((r for r in report.rows if (r.functional, r.parameter) == (functional, parameter)), None)
+            assert np.isnan(value) if row is None else value == row.relative_bound
+    axes = plot.side_by_side({"a": first, "b": first}).axes[0]
+    np.testing.assert_allclose(drawn(axes)[0][:, 0], [row.relative_bound for row in first.worst()])
+
+
+def test_names_are_text_not_formulas():
+    report = wide_report()
+    rows = [i for i, row in enumerate(report.rows) if row.parameter in NASTY and row.functional == "mean"]
+    titles = [axes.get_title() for axes in plot.movement(report, rows=rows).axes]
+    assert any("$\\alpha_{1}$" in title for title in titles)
+    assert any("□ emoji" in title for title in titles)
+    assert all(len(title) < 60 for title in titles)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: plot.forest(demo_report(), top=0),
+        lambda: plot.movement(demo_report(), rows=[99]),
+        lambda: plot.marginals(demo_report(), ["nobody"]),
+        lambda: plot.side_by_side({}),
+    ],
+)
+def test_wrong_use_is_one_sentence(wrong):
+    with pytest.raises(taddaa.InputError):
+        wrong()
