@@ -1,0 +1,217 @@
+"""PyMC: an approximation from `pm.fit`, or a Laplace or Pathfinder result of pymc-extras → (Target, approximation)."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..approximation import Approximation, Draws, Gaussian, Sampler
+from ..errors import InputError, require
+from ..target import Target, first_line
+from .layout import Layout, said
+
+
+def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
+    """A PyMC fit, as `taddaa.diagnose` takes it.
+
+    Chains run on PyMC's unconstrained scale (`tau_log__`). Rows, moved draws and `of=` functions see the model's own variables
+    and deterministics (`tau`, `theta[A]` where the model has coords): ``Mean(of=lambda p: p["theta"][0] - p["theta"][1])``.
+
+    Args:
+        approx: what `pm.fit` returned (ADVI or full-rank ADVI give closed forms; SVGD's particles are taken once each, with a
+            warning), or what `pymc_extras.fit_laplace` or `fit_pathfinder` returned.
+        model: the PyMC model; needed for the results of pymc-extras outside a ``with model:`` block.
+    """
+    pymc = require("pymc", "pymc")
+    model = _model_of(pymc, approx, model)
+    with jax.enable_x64(True):
+        study = _Model(model)
+        target = study.target()
+        return target, _approximation(study, approx)
+
+
+def _model_of(pymc, approx, model):
+    if model is None:
+        model = getattr(approx, "model", None)
+    if model is None:
+        try:
+            model = pymc.modelcontext(None)
+        except TypeError:
+            raise InputError("model is needed, because this result does not hold it: from_pymc(result, model=model)") from None
+    if not isinstance(model, pymc.Model):
+        raise InputError(f"model must be a pymc.Model, got {type(model).__name__}")
+    return model
+
+
+class _Model:
+    """A PyMC model's value variables in its own order, and its graphs as JAX functions."""
+
+    def __init__(self, model):
+        self.model = model
+        self.values = list(model.value_vars)
+        self._refuse()
+        point = model.initial_point(random_seed=0)
+        self.layout = Layout({value.name: np.shape(point[value.name]) for value in self.values})
+        try:
+            self._logp = jaxified(self.values, [model.logp()])
+        except Exception as error:
+            raise InputError(f"model cannot be turned into a JAX function: {first_line(error)}") from error
+        self.shown = [variable.name for variable in model.unobserved_RVs]  # free variables, then deterministics
+        by_name = {variable.name: variable for variable in model.unobserved_value_vars}
+        self._constrain = jaxified(self.values, [by_name[name] for name in self.shown])
+
+    def _refuse(self) -> None:
+        from pytensor.tensor.random.op import RandomVariable
+
+        if not self.values:
+            raise InputError("model has no free variables, so there is no posterior to judge; is everything observed?")
+        discrete = [value.name for value in self.model.discrete_value_vars]
+        if discrete:
+            raise InputError(
+                f"model's free variable {discrete[0]!r} is discrete; gradients need a model in which it is summed out, for example with "
+                "pm.Mixture or pymc_extras.marginalize"
+            )
+        if any(isinstance(node.owner.op, RandomVariable) for node in _ancestors(self.model.logp()) if node.owner is not None):
+            raise InputError(
+                "model's log density is drawn at random (pm.Minibatch), so it is not one function; "
+                "build the model on all of its data for the diagnosis and pass it as model="
+            )
+
+    def logdensity(self, x):
+        return self._logp(*self.layout.unflatten(x).values())[0]
+
+    def constrain(self, x) -> dict[str, Any]:
+        return dict(zip(self.shown, self._constrain(*self.layout.unflatten(x).values()), strict=True))
+
+    def target(self) -> Target:
+        point = jax.ShapeDtypeStruct((self.layout.dim,), jnp.float64)
+        shapes: dict[str, tuple[int, ...]] = {}
+        jax.eval_shape(lambda x: shapes.update({name: value.shape for name, value in self.constrain(x).items()}), point)
+        names = [label for name, shape in shapes.items() for label in self._labels(name, shape)]
+        return Target(self.logdensity, self.layout.dim, names=names, constrain=self.constrain)
+
+    def _labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
+        """`theta[A]` where the model has coords, else `theta[0]`."""
+        if not shape:
+            return [name]
+        dims = self.model.named_vars_to_dims.get(name) or [None] * len(shape)
+        ticks = [self.model.coords.get(dim) for dim in dims]
+        axes = [range(size) if tick is None or len(set(tick)) != size else tick for tick, size in zip(ticks, shape, strict=True)]
+        return [f"{name}[{','.join(str(axes[i][j]) for i, j in enumerate(index))}]" for index in np.ndindex(*shape)]
+
+    def unconstrain(self, posterior) -> np.ndarray:
+        """Draws of the free variables (arrays with one leading axis) as flat vectors."""
+        from pytensor.graph.replace import clone_replace
+
+        free = self.model.free_RVs
+        missing = [variable.name for variable in free if variable.name not in posterior]
+        if missing:
+            raise InputError(f"approx has draws of other variables than the model: it lacks {said(missing)}; pass the fitted model")
+        inputs = {variable: variable.type(f"{variable.name}_draw") for variable in free}
+        outputs = []
+        for variable, value in zip(free, self.values, strict=True):
+            transform = self.model.rvs_to_transforms[variable]
+            forward = variable if transform is None else transform.forward(variable, *variable.owner.inputs)
+            outputs.append(forward.astype(value.dtype))
+        forward = jaxified(list(inputs.values()), clone_replace(outputs, replace=inputs, rebuild_strict=False))
+        columns = [jnp.asarray(posterior[variable.name], jnp.float64) for variable in free]
+        parts = jax.vmap(lambda *draw: tuple(forward(*draw)))(*columns)
+        return np.asarray(self.layout.flatten(dict(zip(self.layout.shapes, parts, strict=True)), leading=1))
+
+
+def jaxified(inputs, outputs):
+    from pymc.sampling.jax import get_jaxified_graph
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return get_jaxified_graph(inputs=inputs, outputs=outputs)
+
+
+def _ancestors(variable):
+    try:
+        from pytensor.graph.traversal import ancestors
+    except ImportError:
+        from pytensor.graph.basic import ancestors  # type: ignore[no-redef]
+    return ancestors([variable])
+
+
+def _approximation(study: _Model, approx) -> Approximation:
+    if getattr(approx, "fit", None) is not None and "mean_vector" in _variables(approx.fit):
+        return _from_laplace(study, approx.fit)
+    if getattr(approx, "posterior", None) is not None:
+        return _from_posterior(study, approx.posterior)
+    if not hasattr(approx, "groups") or not hasattr(approx, "sample_dict_fn"):
+        raise InputError(
+            f"approx must be what pm.fit, pymc_extras.fit_laplace or pymc_extras.fit_pathfinder returned, got {type(approx).__name__}"
+        )
+    kinds = [type(group).__name__ for group in approx.groups]
+    order = _order(study, approx.groups[0]) if len(kinds) == 1 else None
+    if order is not None and kinds == ["MeanFieldGroup"]:
+        return Gaussian(approx.mean.eval()[order], approx.std.eval()[order])
+    if order is not None and kinds == ["FullRankGroup"]:
+        return Gaussian(approx.mean.eval()[order], covariance=approx.cov.eval()[np.ix_(order, order)])
+    if order is not None and kinds == ["EmpiricalGroup"]:
+        return _from_particles(np.asarray(approx.histogram.eval(), float)[:, order])
+
+    def sample(key, count):
+        seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+        parts = approx.sample_dict_fn(count, random_seed=seed)
+        return study.layout.flatten({name: parts[name] for name in study.layout.shapes}, leading=1)
+
+    return Sampler(sample, study.layout.dim)
+
+
+def _order(study: _Model, group) -> np.ndarray:
+    """Where each of our flat coordinates is in the group's own flat vector."""
+    places = {name: np.arange(slot[1].start, slot[1].stop) for name, slot in group.ordering.items()}
+    missing = [name for name in study.layout.shapes if name not in places]
+    if missing:
+        raise InputError(f"approx does not match the model: it has no {said(missing)}; pass the model that was fitted")
+    order = np.concatenate([places[name] for name in study.layout.shapes])
+    if len(order) != study.layout.dim:
+        raise InputError(f"approx has {len(order)} unconstrained values and the model {study.layout.dim}; pass the model that was fitted")
+    return order
+
+
+def _from_particles(particles: np.ndarray) -> Draws:
+    distinct = np.unique(particles, axis=0)
+    warnings.warn(
+        f"approx is a set of {len(distinct)} particles (SVGD, or a stored trace), not independent draws; each is passed once, and "
+        "intervals that treat them as independent may be too narrow or too wide",
+        UserWarning,
+        stacklevel=4,
+    )
+    return Draws(distinct)
+
+
+def _variables(group) -> list[str]:
+    return list(getattr(group, "data_vars", ()))
+
+
+def _from_laplace(study: _Model, fit) -> Gaussian:
+    """pymc-extras orders by another rule than the model: match by name."""
+    rows = [str(label) for label in np.asarray(fit["mean_vector"].coords["rows"])]
+    order: list[int] = []
+    for name, shape in study.layout.shapes.items():
+        found = [i for i, label in enumerate(rows) if label == name or label.startswith(f"{name}[")]
+        if len(found) != int(np.prod(shape)):
+            raise InputError(
+                f"approx does not match the model: its Laplace fit has {len(found)} values of {name!r}, the model {int(np.prod(shape))}; "
+                "pass the model that was fitted"
+            )
+        order += found
+    if "covariance_matrix" not in _variables(fit):
+        raise InputError("approx has a mode but no covariance_matrix; run pymc_extras.fit_laplace, which computes it")
+    covariance = np.asarray(fit["covariance_matrix"], float)[np.ix_(order, order)]
+    return Gaussian(np.asarray(fit["mean_vector"], float)[order], covariance=(covariance + covariance.T) / 2)
+
+
+def _from_posterior(study: _Model, posterior) -> Draws:
+    draws = {name: np.asarray(posterior[name]).reshape(-1, *np.shape(posterior[name])[2:]) for name in _variables(posterior)}
+    flat = study.unconstrain(draws)
+    if not np.all(np.isfinite(flat)):
+        lost = study.layout.coordinates()[int(np.flatnonzero(~np.isfinite(flat).all(axis=0))[0])]
+        raise InputError(f"approx has draws of {lost} on the edge of its support, where the unconstrained value is infinite")
+    return Draws(flat)
