@@ -4,16 +4,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint bench calibrate clean
+.PHONY: demo test test-slow test-interop test-stan lint bench calibrate clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
 
 test: $(VENV)/.test ## run the tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not stan"
 
 test-slow: $(VENV)/.test ## the slow statistical tests
 	$(BIN)/python -m pytest -m slow
+
+test-interop: $(VENV)/.interop ## adapters and examples with every framework installed; a missing one fails
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m "not slow and not stan"
+
+test-stan: $(VENV)/.interop ## the same for Stan, with programs compiled by g++ (minutes the first time)
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m stan
 
 lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check src tests benchmarks studies
@@ -40,6 +46,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test]'
 	touch $@ $(VENV)/.core
+
+$(VENV)/.interop: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[test,test-interop]'
+	touch $@ $(VENV)/.test $(VENV)/.core
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test,lint]'
