@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from known import KNOWN, run_chains
 from scipy import stats
 from scipy.special import log_expit
 
+from known import KNOWN, run_chains
 from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity
 from taddaa.kernel import KERNELS, Noise, Point, as_kernel, metropolis
 

@@ -1,0 +1,209 @@
+"""The engine: what it keeps, what it compiles, and that runs repeat exactly."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taddaa
+from known import COVARIANCE, KNOWN, gaussian_logdensity, paper_gaussian, run_chains
+from taddaa import RWMH, Barker, Gaussian, Settings, Target
+from taddaa.adapt import adapt_step
+from taddaa.engine import Engine, Meter
+from taddaa.precondition import Dense, Diagonal
+
+PRECISION = np.linalg.inv(COVARIANCE)
+TARGET = Target(gaussian_logdensity, dim=2, data=PRECISION)
+APPROXIMATION = Gaussian([0.0, 0.0], [1.0, 1.0])
+QUICK = Settings(chains=100, iterations=24, budget=1)
+
+
+def content(report) -> dict:
+    """All that a report says, except how long it took and when."""
+    kept = json.loads(report.to_json())
+    kept.pop("cost")
+    kept["provenance"].pop("date")
+    return kept
+
+
+def test_the_same_seed_gives_the_same_report_and_another_does_not():
+    first, again, other = (taddaa.diagnose(TARGET, APPROXIMATION, settings=QUICK, seed=seed) for seed in (3, 3, 4))
+    assert content(first) == content(again)
+    assert not np.array_equal(first.moved_draws, other.moved_draws)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_the_users_jax_configuration_is_left_alone(precision):
+    before, settings = jax.config.jax_enable_x64, Settings(chains=100, iterations=8, budget=1, precision=precision)
+    report = taddaa.diagnose(TARGET, APPROXIMATION, settings=settings)
+    assert jax.config.jax_enable_x64 == before
+    assert jnp.ones(1).dtype == (jnp.float64 if before else jnp.float32)
+    with jax.enable_x64(True):
+        inside = taddaa.diagnose(TARGET, APPROXIMATION, settings=settings)
+        assert jnp.ones(1).dtype == jnp.float64
+    np.testing.assert_array_equal(report.moved_draws, inside.moved_draws)
+
+
+def test_single_precision_computes_in_single_precision_and_agrees():
+    kinds = set()
+
+    def logdensity(x, precision):
+        kinds.add(str(x.dtype))
+        return gaussian_logdensity(x, precision)
+
+    settings = Settings(chains=387, precision="float32", budget=1)
+    single = taddaa.diagnose(Target(logdensity, dim=2, data=PRECISION), APPROXIMATION, settings=settings)
+    double = taddaa.diagnose(TARGET, APPROXIMATION, settings=Settings(chains=387, budget=1))
+    assert kinds == {"float32"}
+    for one, two in zip(single.rows, double.rows, strict=True):
+        assert one.moved == pytest.approx(two.moved, abs=6 * max(two.detectable, 0.05))
+        assert one.verdict == two.verdict
+
+
+def test_data_is_cast_to_the_runs_precision():
+    kinds = set()
+
+    def logdensity(x, data):
+        kinds.add((str(x.dtype), str(data["y"].dtype), str(data["n"].dtype)))
+        return -0.5 * jnp.sum((x - data["y"][data["n"]]) ** 2)
+
+    target = Target(logdensity, dim=2, data={"y": np.zeros(3), "n": np.array([0, 1])})
+    taddaa.diagnose(target, APPROXIMATION, settings=Settings(chains=20, iterations=4, budget=1, precision="float32"))
+    assert ("float32", "float32", "int32") in {(x, y, n.replace("64", "32")) for x, y, n in kinds}
+    assert {x for x, _, _ in kinds} == {"float32"}
+
+
+# Compiling --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_diagnosis_compiles_nothing():
+    """Also with another seed, approximation and budget; and with other data of the same shape."""
+    _, precision, sd = paper_gaussian(3)
+    settings = Settings(chains=60, iterations=20, budget=1)
+    target = Target(gaussian_logdensity, dim=3, data=precision)
+    first = taddaa.diagnose(target, Gaussian(np.zeros(3), sd), settings=settings)
+    assert first.cost.programs > 0
+    assert first.cost.seconds_compiling > 0
+    again = taddaa.diagnose(target, Gaussian(np.ones(3), 2 * sd), settings=Settings(chains=60, iterations=31, budget=2), seed=9)
+    assert again.cost.programs == 0
+    other = taddaa.diagnose(Target(gaussian_logdensity, dim=3, data=100 * precision), Gaussian(np.zeros(3), sd), settings=settings)
+    assert other.cost.programs == 0
+    # The data was an argument indeed: a hundred times the precision, a hundredth of the variance.
+    pairs = [(a.moved, b.moved) for a, b in zip(first.rows, other.rows, strict=True) if a.functional == "variance"]
+    assert all(b < a / 10 for a, b in pairs)
+
+
+def engine_of(target, chains, kernel=None, dtype="float64") -> Engine:
+    return Engine(target, kernel or Barker(), chains, 0, dtype, Meter())
+
+
+def run_arguments(engine, chains, dim):
+    metric = Diagonal(jnp.ones(dim))
+    starts = np.random.default_rng(0).standard_normal((chains, dim))
+    begun = engine.start(starts, metric, 0.5)
+    return begun, metric, starts
+
+
+def test_large_data_is_an_argument_and_no_constant():
+    with jax.enable_x64(True):
+        data = np.random.default_rng(0).standard_normal((2000, 5))
+        target = Target(lambda x, y: -0.5 * jnp.sum((y @ x) ** 2) / 2000, dim=5, data=data)
+        engine = engine_of(target, 8)
+        begun, metric, starts = run_arguments(engine, 8, 5)
+        noise = engine._draw()
+        lowered = engine._programs.advance.lower(begun, 1, noise, metric, *engine._anchor(starts), engine._data).as_text()
+        assert len(lowered) < 200_000  # the numbers alone, baked in, would take that many bytes
+        jaxpr = jax.make_jaxpr(engine._programs.advance)(begun, 1, noise, metric, *engine._anchor(starts), engine._data)
+        assert all(np.size(const) < 100 for const in jaxpr.consts)
+
+
+def test_states_of_all_iterations_are_never_kept():
+    """Beside the block of random numbers it is given, the program makes nothing larger than the chains' own N·d."""
+    chains, dim = 30, 7
+    with jax.enable_x64(True):
+        engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=dim), chains)
+        begun, metric, starts = run_arguments(engine, chains, dim)
+        arguments = (begun, 20, engine._draw(), metric, *engine._anchor(starts), engine._data)
+        made = jax.eval_shape(engine._programs.advance, *arguments)
+        largest = max(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(made))
+        assert largest <= chains * dim
+        assert engine._block * dim <= chains * dim  # the trace of a block is no larger either
+
+
+def test_blocks_of_random_numbers_shrink_in_high_dimension():
+    with jax.enable_x64(True):
+        engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=50_000), 387)
+        noise_bytes = 4 * engine._block * 387 * (50_000 + engine.kernel.uniforms(50_000))
+        assert engine._block == 1 or noise_bytes <= 2**26
+
+
+# The path ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iterations", [1, 7, 20, 47])
+def test_the_trace_is_numpys_mean_variance_and_squared_correlation(iterations):
+    known = KNOWN["banana"]
+    starts = 1e3 + known.sample(np.random.default_rng(1), 50)
+    moved, trace = run_chains(known, Barker(), starts, Dense(np.eye(2)), iterations, step=1.0)
+    assert trace.mean.shape == trace.variance.shape == trace.rho2.shape == (iterations, 2)
+    assert trace.acceptance.shape == trace.log_step.shape == (iterations,)
+    np.testing.assert_allclose(trace.mean[-1], moved.mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(trace.variance[-1], moved.var(axis=0, ddof=1), rtol=1e-8)
+    expected = [np.corrcoef(starts[:, i], moved[:, i])[0, 1] ** 2 for i in range(2)]
+    np.testing.assert_allclose(trace.rho2[-1], expected, rtol=1e-6, atol=1e-12)
+
+
+def test_the_step_follows_the_acceptance():
+    """ψ ← ψ + (ᾱ_t − ᾱ_*)/√(t+1), from the trace of a run over several blocks."""
+    known = KNOWN["student"]
+    starts = known.sample(np.random.default_rng(2), 64)
+    _, trace = run_chains(known, RWMH(), starts, Diagonal(np.ones(2)), 45, step=3.0)
+    assert trace.log_step[0] == pytest.approx(np.log(3.0))
+    expected = np.log(3.0) + np.cumsum((trace.acceptance - 0.234) / np.sqrt(np.arange(45) + 1))
+    np.testing.assert_allclose(trace.log_step[1:], expected[:-1], rtol=1e-10)
+    assert float(adapt_step(0.0, 0.9, 3.0, 0.4)) == pytest.approx(0.25)
+
+
+def test_long_runs_reach_the_wanted_acceptance():
+    known = KNOWN["correlated"]
+    starts = known.sample(np.random.default_rng(3), 500)
+    for kernel, wanted in ((Barker(), 0.4), (RWMH(), 0.234)):
+        _, trace = run_chains(known, kernel, starts, Dense(np.eye(2)), 150, step=20.0)
+        assert trace.acceptance[-30:].mean() == pytest.approx(wanted, abs=0.03)
+
+
+def test_gradients_are_counted():
+    settings = Settings.paper(chains=40, iterations=25)
+    report = taddaa.diagnose(TARGET, APPROXIMATION, settings=settings)
+    assert report.cost.gradients == 40 * 25 + 40  # the run, and once at the starts
+    assert report.cost.iterations == report.cost.planned_iterations == 25
+    hmc = taddaa.diagnose(TARGET, APPROXIMATION, settings=Settings.paper(chains=40, iterations=6, kernel="hmc"))
+    assert hmc.cost.gradients == 40 * 6 * 10 + 40
+
+
+def test_paths_of_a_report():
+    report = taddaa.diagnose(TARGET, APPROXIMATION, settings=QUICK)
+    paths, rows = report.paths, len(report.rows)
+    snapshots = len(paths.snapshots)
+    assert paths.snapshots[0] == 0
+    assert paths.snapshots[-1] == 24
+    assert paths.estimate.shape == paths.error.shape == paths.rho2.shape == (snapshots, rows)
+    assert paths.acceptance.shape == paths.step.shape == paths.rho2_max.shape == (24,)
+    assert report.trace.rho2.shape == (24, 2)
+    for i, row in enumerate(report.rows):
+        start, moved = report.start_draws[:, i % 2], report.moved_draws[:, i % 2]
+        value = np.log(start.var(ddof=1)) if row.functional == "variance" else start.mean()
+        assert paths.estimate[0, i] == pytest.approx(value)
+        assert row.rho2 == pytest.approx(np.corrcoef(start, moved)[0, 1] ** 2, abs=1e-9)
+        assert paths.rho2[-1, i] == pytest.approx(row.rho2)
+    np.testing.assert_array_equal(paths.rho2[0], 1.0)
+
+
+def test_progress_is_told():
+    told = []
+    taddaa.diagnose(TARGET, APPROXIMATION, settings=QUICK, progress=told.append)
+    assert [event.iteration for event in told] == sorted(event.iteration for event in told)
+    assert told[-1].iteration == 24
+    assert all(0 <= event.acceptance <= 1 and event.planned >= event.iteration for event in told)

@@ -1,0 +1,96 @@
+"""Settings: our defaults, the paper's, and what is refused."""
+
+import dataclasses
+
+import pytest
+
+from taddaa import HMC, MALA, Barker, Fisher, FromApproximation, Identity, InputError, Settings
+
+
+def test_defaults():
+    settings = Settings()
+    assert isinstance(settings.kernel, Barker)
+    assert isinstance(settings.preconditioner, Fisher)
+    assert (settings.level, settings.simultaneous, settings.variance_interval) == (0.95, True, "bonett")
+    assert (settings.mean_tolerance, settings.variance_tolerance) == (0.1, 0.15)
+    assert settings.precision == "float64"
+    assert settings.budget > 1
+
+
+def test_the_papers_settings():
+    paper = Settings.paper()
+    assert isinstance(paper.kernel, Barker)
+    assert isinstance(paper.preconditioner, FromApproximation)
+    assert (paper.variance_interval, paper.simultaneous, paper.checks) == ("chi2", False, "correlation")
+    assert (paper.budget, paper.states, paper.level) == (1, 1, 0.95)
+    plan = paper.plan(11)
+    assert (plan.chains, plan.iterations, plan.most_iterations) == (387, 111, 111)
+
+
+def test_the_papers_settings_can_be_changed():
+    changed = Settings.paper(kernel="mala", chains=50)
+    assert isinstance(changed.kernel, MALA)
+    assert (changed.chains, changed.variance_interval) == (50, "chi2")
+    assert Settings.paper(kernel="hmc").kernel == HMC(leapfrog=10, jitter=0.0)
+    assert Settings(kernel="hmc").kernel.jitter > 0
+
+
+def test_names_and_objects_mean_the_same():
+    assert Settings(kernel="barker") == Settings(kernel=Barker())
+    assert Settings(preconditioner="identity").preconditioner == Identity()
+    assert Settings(preconditioner="approximation").preconditioner == FromApproximation()
+    assert Settings(preconditioner="fisher").preconditioner == Fisher()
+
+
+def test_settings_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().level = 0.9
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("kernel", "gibbs"),
+        ("kernel", 3),
+        ("preconditioner", "diagonal"),
+        ("preconditioner", Barker()),
+        ("variance_interval", "t"),
+        ("checks", "none"),
+        ("precision", "float16"),
+        ("level", 0.0),
+        ("level", 1.0),
+        ("level", 95),
+        ("level", "0.95"),
+        ("level", float("nan")),
+        ("mean_tolerance", 0.0),
+        ("mean_tolerance", float("inf")),
+        ("variance_tolerance", -0.1),
+        ("budget", 0.5),
+        ("budget", float("nan")),
+        ("chains", 0),
+        ("chains", 1),
+        ("chains", 387.0),
+        ("chains", True),
+        ("iterations", 0),
+        ("iterations", 2.5),
+        ("states", 0),
+        ("states", 5),
+    ],
+)
+def test_refused(field, value):
+    shown = "Barker" if isinstance(value, Barker) else repr(value)
+    with pytest.raises(InputError, match=rf"{field} must .*got .*{shown}"):
+        Settings(**{field: value})
+
+
+def test_refused_by_the_papers_settings_too():
+    with pytest.raises(InputError, match="level must lie strictly between 0 and 1"):
+        Settings.paper(level=1.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [({"leapfrog": 0}, "leapfrog"), ({"leapfrog": 2.0}, "leapfrog"), ({"jitter": 1.0}, "jitter")]
+)
+def test_hmc_refuses(arguments, message):
+    with pytest.raises(InputError, match=message):
+        HMC(**arguments)
