@@ -213,6 +213,17 @@ class Report:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from .page import report_to_fragment
+
+        return report_to_fragment(self)
+
+    def to_html(self, path: str | Path) -> None:
+        """The report as one self-contained page, written to `path` whole or not at all."""
+        from .page import report_to_html
+
+        write_whole(Path(path), report_to_html(self))
+
     # JSON -------------------------------------------------------------------------------------------------------------
 
     def to_json(self, path: str | Path | None = None) -> str:
