@@ -88,8 +88,20 @@ def _verdict(report: Report) -> str:
     chips = "".join(f'<span class="{CLASS[v]}-ink">{SYMBOL[v]} {count[v]} {_plural_verdict(v, count[v])}</span>' for v in count if count[v])
     return (
         f'<section class="verdict {CLASS[report.verdict]}"><strong>{TITLE[report.verdict]}</strong>'
-        f'<p>{clean(report.headline)}</p><div class="chips">{chips}</div></section>'
+        f'<p>{clean(report.headline)}</p>{_by_functional(report)}<div class="chips">{chips}</div></section>'
     )
+
+
+def _by_functional(report: Report) -> str:
+    """Where the errors are: 97 of 200 variances, 1 of 200 means."""
+    kinds = dict.fromkeys(row.functional for row in report.rows)
+    if report.verdict != ERROR or len(kinds) < 2:
+        return ""
+    parts = []
+    for kind in kinds:
+        verdicts = [row.verdict for row in report.rows if row.functional == kind]
+        parts.append(f"{verdicts.count(ERROR)} of {len(verdicts)} {kind} rows")
+    return f"<p>Errors by kind: {clean(', '.join(parts))}.</p>"
 
 
 def _conclusions(report: Report) -> str:

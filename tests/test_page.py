@@ -1,0 +1,266 @@
+"""The page in a real browser: sorting, filtering, no errors, no requests; and what it says, for readers without JavaScript."""
+
+import html
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+import taddaa
+from browser import browser  # noqa: F401
+from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
+from taddaa import svg
+from taddaa.page import report_to_fragment, report_to_html
+from taddaa.report import ERROR, NO_ERROR
+
+REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
+VOID = {"meta", "link", "input", "br", "img"}
+
+
+class Balanced(HTMLParser):
+    """Collects tags, text and attributes, and insists that every element is closed in order."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.words, self.attributes = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(params=REPORTS)
+def page(request):
+    return report_to_html(REPORTS[request.param]())
+
+
+def test_page_is_well_formed_and_fetches_nothing(page):
+    parsed = Balanced(page)
+    assert parsed.tags.count("script") == 1
+    assert not {"img", "iframe", "object", "embed", "base", "form"} & set(parsed.tags)
+    for name, value in parsed.attributes:
+        assert not name.startswith("on")
+        assert name != "style"
+        if name in ("src", "href"):
+            assert value == "data:,"
+    assert "http" not in re.sub(r'http-equiv="[^"]*"', "", page).replace("https", "http").split("<main>")[0]
+
+
+def test_wide_page_is_small_and_quick():
+    report = wide_report()
+    started = time.perf_counter()
+    text = report_to_html(report)
+    assert time.perf_counter() - started < 3
+    assert len(text.encode()) < 1_000_000
+    assert text.count("<tr data-verdict") == 400
+
+
+def test_words_match_the_verdicts():
+    said = {name: " ".join(Balanced(report_to_html(make())).words) for name, make in REPORTS.items()}
+    assert "Errors found" in said["demo"]
+    assert "wrong about the 5 quantities" in said["demo"]
+    assert "may stand in for posterior draws" in said["demo"]
+    assert "Could not be judged" in said["doubtful"]
+    assert "Nothing yet" in said["doubtful"]
+    assert "Why untrusted" in said["doubtful"]
+    assert "No error found" in said["clean"]
+    assert "Why untrusted" not in said["clean"]
+    assert all("not proof of accuracy" in words for words in said.values())
+
+
+def test_table_says_which_side_and_how_much():
+    text = report_to_html(demo_report())
+    row = next(row for row in demo_report().rows if row.parameter == "intercept" and row.functional == "variance")
+    assert f"factor {2.718281828459045**row.bound:.3g} too small" in text
+    assert re.search(r"factor [\d.]+ too large", text)
+
+
+def test_untrusted_rows_state_no_error():
+    assert "too small" not in "".join(re.findall(r'<td class="word said".*?</td>', report_to_html(doubtful_report())))
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_nasty_names_are_text(name):
+    text = report_to_html(wide_report())
+    assert html.escape(name, quote=True) in text
+    if "<" in name:
+        assert name not in text
+    assert name in "".join(Balanced(text).words)
+    fragment = report_to_fragment(wide_report())
+    assert "<script" not in fragment
+    Balanced(fragment)
+
+
+def test_control_characters_and_broken_unicode_do_not_break_the_page():
+    rows = tuple(replace(row, parameter=f"a\x00b\x1b[31m\ud800\u202e{i}") for i, row in enumerate(demo_report().rows))
+    text = report_to_html(replace(demo_report(), rows=rows))
+    assert "\x00" not in text
+    assert "\u202e" not in text
+    text.encode("utf-8")
+    Balanced(text)
+
+
+def test_infinite_and_missing_numbers_are_shown():
+    inf, nan = float("inf"), float("nan")
+    rows = (replace(clean_report().rows[0], lower=-inf, upper=inf, detectable=inf, moved=nan), *clean_report().rows[1:])
+    text = report_to_html(replace(clean_report(), rows=rows))
+    assert "∞" in text
+    Balanced(text)
+
+
+def test_very_many_rows_are_cut_and_counted():
+    rows = clean_report().rows * 600
+    paths = clean_report().paths
+    many = {name: getattr(paths, name).repeat(600, axis=-1) for name in ("estimate", "error", "rho2", "reference")}
+    report = replace(clean_report(), rows=tuple(replace(row) for row in rows), paths=replace(paths, **many))
+    assert "The worst 2000 of 2400 quantities" in report_to_html(report)
+
+
+def test_to_html_and_notebook(tmp_path):
+    report = demo_report()
+    report.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == report_to_html(report)
+    shown = report._repr_html_()
+    assert html.escape(report.headline) in shown
+    assert shown.count("<tr data-verdict") == 10
+    with pytest.raises(taddaa.InputError, match="cannot be written"):
+        report.to_html(tmp_path / "none" / "page.html")
+
+
+def test_ticks_are_round_and_inside():
+    assert list(svg.ticks(0, 1)) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert all(-3 <= tick <= 17 for tick in svg.ticks(-3, 17))
+    assert list(svg.ticks(1, 1)) == []
+
+
+# In the browser -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(browser, tmp_path):  # noqa: F811
+    """A function that opens a report's page and checks, when the test is over, that it was quiet."""
+    browser.log("browser")
+
+    def show(report, width=1280, height=900, scheme="light"):
+        path = tmp_path / "page.html"
+        path.write_text(report_to_html(report), encoding="utf-8")
+        browser.view(width, height, scheme)
+        browser.requests()
+        browser.open(path)
+        assert {address for address in browser.requests() if address.startswith(("http", "file", "ws", "ftp"))} == {path.as_uri()}
+        return browser
+
+    yield show
+    assert [entry["message"] for entry in browser.log("browser")] == []
+
+
+CELLS = "return [...document.querySelectorAll('#quantities tbody tr:not([hidden])')].map(r => r.cells[arguments[0]].textContent)"
+SORT = "document.querySelectorAll('#quantities th button')[arguments[0]].click()"
+SET = "const c = document.getElementById(arguments[0]); c.value = arguments[1]; c.dispatchEvent(new Event('input'))"
+
+
+def test_browser_would_notice_errors_and_requests(browser, tmp_path):  # noqa: F811
+    path = tmp_path / "bad.html"
+    path.write_text('<script>throw new Error("seen")</script><img src="http://127.0.0.1:9/leak.png">')
+    browser.open(path)
+    assert any("seen" in entry["message"] for entry in browser.log("browser"))
+    assert "http://127.0.0.1:9/leak.png" in browser.requests()
+
+
+def test_sorting(opened):
+    browser = opened(demo_report())  # noqa: F811
+    worst = browser.run(CELLS, 0)
+    assert worst == [row.parameter for row in demo_report().worst()]
+    browser.run(SORT, 5)  # moved to, largest first
+    moved = [float(text.replace("−", "-")) for text in browser.run(CELLS, 5)]
+    assert moved == sorted(moved, reverse=True)
+    browser.run(SORT, 5)
+    moved = [float(text.replace("−", "-")) for text in browser.run(CELLS, 5)]
+    assert moved == sorted(moved)
+    browser.run(SORT, 0)
+    assert browser.run(CELLS, 0)[0] == "cucumber"
+    assert browser.run("return document.querySelectorAll('th[aria-sort]').length") == 1
+
+
+def test_filtering(opened):
+    report = wide_report()
+    browser = opened(report)  # noqa: F811
+    assert len(browser.run(CELLS, 0)) == 400
+    browser.run(SET, "search", "BETA[19")
+    expected = {f"beta[{i}]" for i in (19, 190, 191, 192)}
+    assert set(browser.run(CELLS, 0)) == expected
+    browser.run(SET, "functional", "variance")
+    assert len(browser.run(CELLS, 0)) == 4
+    assert browser.run("return document.getElementById('shown').textContent") == "4 of 400 shown"
+    browser.run(SET, "search", "")
+    browser.run(SET, "functional", "")
+    browser.run(SET, "verdict", NO_ERROR)
+    assert len(browser.run(CELLS, 0)) == sum(row.verdict == NO_ERROR for row in report.rows)
+    browser.run(SET, "verdict", ERROR)
+    assert len(browser.run(CELLS, 0)) == sum(row.verdict == ERROR for row in report.rows)
+
+
+def test_nasty_names_in_the_browser(opened):
+    browser = opened(wide_report())  # noqa: F811
+    assert browser.run("return document.title").startswith("TADDAA")
+    shown = set(browser.run(CELLS, 0))
+    assert set(NASTY) <= shown
+
+
+def test_reading_needs_no_javascript(opened):
+    browser = opened(demo_report())  # noqa: F811
+    browser.scripts(enabled=False)
+    try:
+        browser = opened(demo_report())
+    finally:
+        browser.scripts(enabled=True)
+    assert browser.run("return getComputedStyle(document.querySelector('.tools')).display") == "none"
+    assert browser.run("return document.querySelectorAll('#quantities tbody tr').length") == 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", REPORTS)
+def test_page_never_scrolls_sideways_and_is_legible(opened, name, width, scheme):
+    browser = opened(REPORTS[name](), width, 844, scheme)  # noqa: F811
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run(CONTRAST) > 4.5
+
+
+CONTRAST = """
+const light = colour => {
+  const [r, g, b] = colour.match(/[\\d.]+/g).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const ground = element => {
+  for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (colour !== 'rgba(0, 0, 0, 0)') return light(colour);
+  }
+  return 1;
+};
+let worst = 21;
+for (const e of document.querySelectorAll('main *:not(svg):not(svg *)')) {
+  if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+  const a = light(getComputedStyle(e).color), b = ground(e);
+  worst = Math.min(worst, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+}
+return worst;
+"""
