@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from scipy import linalg, stats
 
-from .errors import InputError
+from .errors import InputError, whole_dimension
 
 # Fewer distinct draws than this share of all draws are particles or a stuck chain, not a sample.
 DISTINCT_SHARE = 0.5
@@ -107,7 +107,7 @@ class Draws(Approximation):
     """Nothing but draws: chains start at some of them, and intervals include the draws' own sampling error."""
 
     def __init__(self, draws):
-        draws = np.asarray(draws, dtype=float)
+        draws = numbers("draws", draws, "an array")
         if draws.ndim != 2 or draws.shape[1] < 1:
             raise InputError(f"draws must have shape (draws, dim), got shape {draws.shape}")
         if not np.all(np.isfinite(draws)):
@@ -161,9 +161,11 @@ class Sampler(Approximation):
     ):
         if not callable(sample):
             raise InputError(f"sample must be a function (key, count) -> draws, got {type(sample).__name__}")
-        self._sample, self._logdensity, self.dim = sample, logdensity, int(dim)
+        if logdensity is not None and not callable(logdensity):
+            raise InputError(f"logdensity must be a function of draws, got {type(logdensity).__name__}")
+        self._sample, self._logdensity, self.dim = sample, logdensity, whole_dimension(dim)
         self._mean = None if mean is None else vector("mean", mean, length=self.dim)
-        self._covariance = None if covariance is None else np.asarray(covariance, dtype=float)
+        self._covariance = None if covariance is None else _covariance_or_variances(covariance, self.dim)
 
     def sample(self, rng, count):
         key = jax.random.key(int(rng.integers(2**31)))
@@ -230,10 +232,7 @@ def _from_distribution(distribution) -> Sampler:
 
 def vector(name: str, value, *, length: int | None = None, positive: bool = False) -> np.ndarray:
     """A finite float vector, or a sentence about why it is not one."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a vector of numbers, got {type(value).__name__}") from error
+    array = numbers(name, value, "a vector")
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{name} must be a vector, got shape {array.shape}")
     if length is not None and len(array) != length:
@@ -247,8 +246,26 @@ def vector(name: str, value, *, length: int | None = None, positive: bool = Fals
     return array
 
 
+def numbers(name: str, value, shape: str) -> np.ndarray:
+    """A float array, or a sentence about why it is not one."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be {shape} of numbers, got {type(value).__name__}") from error
+
+
+def _covariance_or_variances(covariance, dim: int) -> np.ndarray:
+    array = numbers("covariance", covariance, "a matrix")
+    if array.shape == (dim,):
+        return vector("covariance", array, positive=True)
+    if array.ndim != 2:
+        raise InputError(f"covariance must have shape {(dim, dim)} or {(dim,)}, got {array.shape}")
+    _cholesky_of(array, dim)
+    return array
+
+
 def _cholesky_of(covariance, dim: int) -> np.ndarray:
-    matrix = np.asarray(covariance, dtype=float)
+    matrix = numbers("covariance", covariance, "a matrix")
     if matrix.shape != (dim, dim):
         raise InputError(f"covariance must have shape {(dim, dim)}, got {matrix.shape}")
     if not np.all(np.isfinite(matrix)):

@@ -1,8 +1,17 @@
 """The one exception for input that cannot be diagnosed; its message names the argument, the value and the remedy."""
 
+from numbers import Integral
+
 
 class InputError(ValueError):
     """Input that cannot be diagnosed."""
+
+
+def whole_dimension(dim) -> int:
+    """The length of a flat vector, checked."""
+    if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
+        raise InputError(f"dim must be a whole number of at least 1, got {dim!r}")
+    return int(dim)
 
 
 class MissingExtra(ImportError):

@@ -1,7 +1,7 @@
 """What a user asks about: means, variances, quantiles and covariances, of parameters or of any function of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,8 @@ def as_functionals(functionals) -> tuple[Functional, ...]:
         return (Mean(), Variance())
     if isinstance(functionals, Functional):
         functionals = [functionals]
+    if not isinstance(functionals, Iterable):
+        raise InputError(f"functionals must be a list of taddaa.Mean, Variance, Quantile or Covariance, got {type(functionals).__name__}")
     functionals = [item() if isinstance(item, type) and issubclass(item, Functional) else item for item in functionals]
     if not functionals:
         raise InputError("functionals must name at least one quantity, got an empty list")

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, whole_dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,9 @@ class Target:
     def __post_init__(self):
         if not callable(self.logdensity):
             raise InputError(f"logdensity must be a function of a flat vector, got {type(self.logdensity).__name__}: {self.logdensity!r}")
-        if isinstance(self.dim, bool) or not isinstance(self.dim, (int, np.integer)) or self.dim < 1:
-            raise InputError(f"dim must be a whole number of at least 1, got {self.dim!r}")
+        whole_dimension(self.dim)
+        if self.constrain is not None and not callable(self.constrain):
+            raise InputError(f"constrain must be a function of a flat vector, got {type(self.constrain).__name__}: {self.constrain!r}")
         if self.names is not None:
             if isinstance(self.names, str):
                 raise InputError(f"names must be a list of labels, got the single string {self.names!r}")
