@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-interop test-stan lint bench calibrate clean
+.PHONY: demo test test-slow test-interop test-stan lint docs bench calibrate clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
@@ -25,6 +25,9 @@ lint: $(VENV)/.lint ## style and types
 	$(BIN)/ruff check src tests benchmarks studies
 	$(BIN)/ruff format --check src tests benchmarks studies
 	$(BIN)/mypy
+
+docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
 	$(BIN)/python benchmarks/loop.py
@@ -50,6 +53,10 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.interop: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test,test-interop]'
 	touch $@ $(VENV)/.test $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[docs]'
+	touch $@ $(VENV)/.core
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test,lint]'

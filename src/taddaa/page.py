@@ -100,7 +100,7 @@ def _by_functional(report: Report) -> str:
     parts = []
     for kind in kinds:
         verdicts = [row.verdict for row in report.rows if row.functional == kind]
-        parts.append(f"{verdicts.count(ERROR)} of {len(verdicts)} {kind} rows")
+        parts.append(f"{verdicts.count(ERROR)} of {len(verdicts)} {_kinds(kind)}")
     return f"<p>Errors by kind: {clean(', '.join(parts))}.</p>"
 
 
@@ -293,6 +293,10 @@ def _counts(report: Report) -> dict[str, int]:
 
 def _plural(count: int, one: str, many: str) -> str:
     return one if count == 1 else many
+
+
+def _kinds(functional: str) -> str:
+    return f"{functional[1:]} quantiles" if functional.startswith("q") else f"{functional}s"
 
 
 def _plural_verdict(verdict: str, count: int) -> str:

@@ -1,0 +1,89 @@
+"""The documentation is true: its code runs, its links lead somewhere, and it names all there is."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sample_reports import demo_report
+from taddaa import cli
+from taddaa.page import EXPLAINED
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def python_blocks(name: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/choosing.md"])
+def test_code_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    blocks = python_blocks(name)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, name, "exec"), scope)
+
+
+def test_pictures_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in python_blocks("docs/pictures.md"):
+        exec(compile(block, "docs/pictures.md", "exec"), {"report": demo_report()})
+    assert (tmp_path / "forest.pdf").stat().st_size > 1000
+
+
+def test_the_command_lines_example_runs(tmp_path):
+    (block,) = python_blocks("docs/cli.md")
+    (tmp_path / "model.py").write_text(block)
+    assert cli.main(["run", str(tmp_path / "model.py"), "--quiet"]) == 1
+
+
+def test_readme_shows_what_is_printed():
+    scope: dict = {}
+    exec(compile(python_blocks("README.md")[0].partition("report.to_dataframe")[0], "README.md", "exec"), scope)
+    shown = re.search(r"```\nparameter.*?```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL).group()
+    columns = shown.splitlines()[1].split("  ")
+    assert [column for column in columns if column] == [column for column in str(scope["report"]).splitlines()[2].split("  ") if column]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_and_pictures_exist(page):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_pictures_are_small():
+    for picture in (ROOT / "docs" / "img").iterdir():
+        assert picture.stat().st_size < 200_000
+
+
+def test_json_page_names_every_field():
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    content = json.loads(demo_report().to_json())
+    parts = [content, content["rows"][0], content["checks"][0], content["cost"], content["provenance"], content["paths"]]
+    for name in {name for part in parts for name in part}:
+        assert f"`{name}`" in page, name
+    assert f"Version {content['version']} is described here" in page
+
+
+def test_every_check_is_explained():
+    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    for check in demo_report().checks:
+        assert check.name in EXPLAINED
+    for name in EXPLAINED:
+        assert f"| {name} |" in page
+
+
+def test_every_command_is_documented():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    commands = next(action for action in cli.parser()._actions if action.dest == "command").choices
+    for name, command in commands.items():
+        assert f"taddaa {name}" in page
+        for action in command._actions:
+            for option in action.option_strings:
+                if option.startswith("--") and option != "--help":
+                    assert option in page, option
