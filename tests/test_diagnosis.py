@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from known import KNOWN, gaussian_logdensity, paper_gaussian
 from scipy import special, stats
 
 import taddaa
+from known import KNOWN, gaussian_logdensity, paper_gaussian
 from taddaa import Barker, Draws, Gaussian, Mean, Quantile, Sampler, Settings, StudentT, Target, Variance, diagnose
 
 NUMBERS = ("approximation", "moved", "lower", "upper", "bound", "relative_bound", "detectable", "rho2")
@@ -92,7 +92,7 @@ def test_the_papers_settings_move_as_far_as_blackjaxs_chains():
 def test_our_settings_are_tighter(dim):
     report, truth = diagnose_paper_gaussian(dim, Settings())
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
-    assert 0.75 <= tightness.min() and tightness.max() <= 1.0
+    assert tightness.min() >= 0.75 and tightness.max() <= 1.0
     assert max(row.bound for row in rows_of(report, "mean")) == 0.0
     assert {row.verdict for row in rows_of(report, "mean")} == {"no error found"}
     assert all(check.passed for check in report.checks)
@@ -113,7 +113,7 @@ def test_the_papers_preconditioner_is_blind_in_high_dimension_where_ours_is_not(
 def test_every_kernel_finds_the_error(kernel):
     report, truth = diagnose_paper_gaussian(5, Settings(kernel=kernel))
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
-    assert 0.6 <= tightness.min() and tightness.max() <= 1.0
+    assert tightness.min() >= 0.6 and tightness.max() <= 1.0
     assert max(row.bound for row in rows_of(report, "mean")) == 0.0
     assert_no_nan(report)
 
@@ -122,7 +122,7 @@ def test_every_kernel_finds_the_error(kernel):
 def test_every_preconditioner_finds_the_error(preconditioner):
     report, truth = diagnose_paper_gaussian(3, Settings(preconditioner=preconditioner))
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
-    assert 0.6 <= tightness.min() and tightness.max() <= 1.0
+    assert tightness.min() >= 0.6 and tightness.max() <= 1.0
 
 
 # An exact approximation, and levels --------------------------------------------------------------------------------------
@@ -378,6 +378,13 @@ def test_extreme_quantiles_say_nothing_rather_than_something_wrong():
     assert row.bound == 0.0
     assert row.verdict != "error"
     assert_no_nan(report)
+
+
+@pytest.mark.xfail(strict=True, reason="an infinite interval, which only more chains can narrow, makes the chains run on to the budget")
+def test_what_only_more_chains_can_cure_does_not_cost_more_iterations():
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 1)
+    report = diagnose(target, Gaussian([0.0], [1.0]), functionals=[Quantile(0.001)], settings=Settings(chains=200))
+    assert report.cost.iterations == report.cost.planned_iterations
 
 
 def test_a_bare_function_and_a_numpyro_distribution():

@@ -1,0 +1,134 @@
+"""Checks: their statistics against independent oracles, and runs that each of them must catch."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from taddaa import Gaussian, Settings, Target, diagnose
+from taddaa.reliability import tail_index
+from taddaa.walk import squared_correlation
+
+CHECKS = {
+    "settled",
+    "no overshoot",
+    "forgot the start",
+    "forgot the start along what moved",
+    "gradients balance",
+    "acceptance",
+    "all chains move",
+    "finite proposals",
+    "moments exist",
+    "narrow enough",
+}
+
+
+def check_of(report, name):
+    return next(check for check in report.checks if check.name == name)
+
+
+def test_squared_correlation_is_numpys():
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((200, 3)) * [1.0, 1e150, 1e-150] + [0.0, 1e150, 0.0]
+    moved = 0.5 * start + rng.standard_normal((200, 3)) * [1.0, 1e150, 1e-150]
+    scaled = [np.array([1.0, 1e-150, 1e150]) * part for part in (start, moved)]
+    expected = [np.corrcoef(scaled[0][:, i], scaled[1][:, i])[0, 1] ** 2 for i in range(3)]
+    np.testing.assert_allclose(squared_correlation(start, moved), expected, rtol=1e-9)
+    constant = np.ones((200, 1))
+    np.testing.assert_array_equal(squared_correlation(constant, moved[:, :1]), 0.0)
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0, 4.0])
+def test_tail_index_of_student_is_one_over_its_degrees_of_freedom(df):
+    draws = np.random.default_rng(1).standard_t(df, (100_000, 3))
+    np.testing.assert_allclose(tail_index(draws, share=0.01), 1 / df, atol=0.12)
+
+
+def test_tail_index_of_light_tails_is_small():
+    rng = np.random.default_rng(2)
+    assert np.all(tail_index(rng.standard_normal((4000, 3))) < 0.2)
+    assert np.all(tail_index(rng.uniform(size=(4000, 3))) < 0.0)
+
+
+def test_all_checks_are_made_and_pass_on_an_easy_run():
+    report = diagnose(Target(lambda x: -0.5 * jnp.sum(x**2), 3), Gaussian(np.zeros(3), np.full(3, 0.8)))
+    assert {check.name for check in report.checks} == CHECKS
+    assert report.usable
+    for check in report.checks:
+        assert np.isfinite(check.value)
+
+
+def test_the_papers_settings_make_only_the_papers_check():
+    report = diagnose(Target(lambda x: -0.5 * jnp.sum(x**2), 3), Gaussian(np.zeros(3), np.full(3, 0.8)), settings=Settings.paper())
+    (check,) = report.checks
+    assert (check.name, check.cutoff) == ("forgot the start", 0.1)
+    assert check.value == pytest.approx(report.rho2_max)
+
+
+def test_false_alarms_are_rare():
+    """Started in the target, each check may fail only now and then: at most 3 of 40 runs for each."""
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 2)
+    failed = dict.fromkeys(CHECKS, 0)
+    for seed in range(40):
+        report = diagnose(target, Gaussian([0.0, 0.0], [1.0, 1.0]), settings=Settings(budget=1, chains=200), seed=seed)
+        for check in report.checks:
+            failed[check.name] += not check.passed
+    # Families of tests at 5 %: more than 6 of 40 has a probability under 1 %.
+    assert max(failed.values()) <= 6, failed
+
+
+def in_transit():
+    """Many short steps up a long, steady slope: everything still moves when the chains stop."""
+    target = Target(lambda x: -0.5 * jnp.sum((x / 50) ** 2), 2)
+    settings = Settings(budget=1, iterations=16, preconditioner="identity", chains=200)
+    return diagnose(target, Gaussian([300.0, 300.0], [1.0, 1.0]), settings=settings)
+
+
+def test_transit_is_caught():
+    report = in_transit()
+    assert not check_of(report, "settled").passed
+    assert not check_of(report, "gradients balance").passed
+    assert {row.verdict for row in report.rows} == {"untrusted"}
+    assert any("still moving" in row.reason for row in report.rows)
+
+
+def test_memory_silences_only_rows_without_a_bound():
+    """A long direction that chains hardly explore: its unmoved mean is untrusted, found errors are kept."""
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 300) ** 2), 2)
+    settings = Settings(budget=1, preconditioner="identity")
+    report = diagnose(target, Gaussian([1.0, 0.0], [1.0, 300.0]), settings=settings)
+    memory = check_of(report, "forgot the start")
+    assert not memory.passed
+    assert 1 in memory.rows and 0 not in memory.rows
+    rows = {(row.parameter, row.functional): row for row in report.rows}
+    assert rows["x[1]", "mean"].verdict == "untrusted"
+    assert "remember where they started" in rows["x[1]", "mean"].reason
+    assert rows["x[0]", "mean"].verdict == "error"
+    assert rows["x[1]", "mean"].rho2 > 0.5
+
+
+def test_the_centred_funnel_is_caught():
+    """Chains in its neck cannot leave it: with exact starts nothing moves, and no row may be called free of error."""
+
+    def funnel(x):
+        return stats_normal(x[0], 3.0) + jnp.sum(stats_normal(x[1:], jnp.exp(x[0] / 2)))
+
+    def stats_normal(x, sd):
+        return -0.5 * (x / sd) ** 2 - jnp.log(sd)
+
+    report = diagnose(Target(funnel, 6), Gaussian(np.zeros(6), np.ones(6)))
+    assert not report.usable
+    assert "no error found" not in {row.verdict for row in report.rows if row.parameter == "x[0]"}
+
+
+def test_the_settle_test_is_paired():
+    """Slow chains still move together by less than their spread: a paired test sees it, an unpaired one cannot."""
+    rng = np.random.default_rng(4)
+    early = 10 * rng.standard_normal(400)
+    late = early + 0.1 + 0.3 * rng.standard_normal(400)
+    paired, unpaired = stats.ttest_rel(late, early), stats.ttest_ind(late, early)
+    from taddaa.reliability import _paired_z
+
+    z = _paired_z(np.stack([early, late], axis=1)[..., None], [0], [1])
+    assert z[0] == pytest.approx(paired.statistic, rel=1e-9)
+    assert abs(unpaired.statistic) < 1 < abs(z[0])
