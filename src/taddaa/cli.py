@@ -60,7 +60,11 @@ def parser() -> argparse.ArgumentParser:
 
     def command(name: str, run, short: str, **more) -> argparse.ArgumentParser:
         added = commands.add_parser(
-            name, help=short, description=short[0].upper() + short[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter, **more
+            name,
+            help=short,
+            description=short[0].upper() + short[1:] + "." * (not short.endswith("?")),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **more,
         )
         added.set_defaults(run=run)
         return added
@@ -182,7 +186,8 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     from . import diagnose
     from .terminal import ProgressLine
 
-    watched = ProgressLine(sys.stderr) if sys.stderr.isatty() and not chosen.quiet else contextlib.nullcontext()
+    on_terminal = sys.stderr.isatty() and not chosen.quiet
+    watched = ProgressLine(sys.stderr, _planned(arguments)) if on_terminal else contextlib.nullcontext()
     with _interrupts_at_once(), watched as progress:
         report = diagnose(**arguments, seed=seed, progress=progress)
     if chosen.json is not None:
@@ -192,6 +197,17 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     if not chosen.quiet and not _to_stdout(chosen.json) and not _to_stdout(chosen.html):
         _print_report(report)
     return report
+
+
+def _planned(arguments: dict) -> str:
+    """How much work is ahead, as far as it is known before the target is looked at."""
+    from .settings import Settings
+
+    dim = getattr(arguments["approximation"], "dim", None)
+    if dim is None:
+        return ""
+    plan = (arguments.get("settings") or Settings()).plan(dim)
+    return f"{plan.chains} chains × {plan.iterations} iterations planned, at most {plan.most_iterations}"
 
 
 @contextlib.contextmanager

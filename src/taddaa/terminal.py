@@ -16,8 +16,8 @@ REDRAW_SECONDS = 0.2
 class ProgressLine:
     """A context that shows one line on a terminal once work takes longer than two seconds; call it with a `Progress`."""
 
-    def __init__(self, stream: TextIO, patience: float = QUIET_SECONDS):
-        self._stream, self._patience = stream, patience
+    def __init__(self, stream: TextIO, planned: str = "", patience: float = QUIET_SECONDS):
+        self._stream, self._planned, self._patience = stream, planned, patience
         self._latest: Progress | None = None
         self._stop = threading.Event()
         self._shown = False
@@ -44,15 +44,15 @@ class ProgressLine:
             wait = REDRAW_SECONDS
             seconds = time.monotonic() - self._started
             width = shutil.get_terminal_size().columns
-            self._stream.write("\r\033[K" + line(self._latest, seconds)[: width - 1])
+            self._stream.write("\r\033[K" + line(self._latest, seconds, self._planned)[: width - 1])
             self._stream.flush()
             self._shown = True
 
 
-def line(progress: "Progress | None", seconds: float) -> str:
+def line(progress: "Progress | None", seconds: float, planned: str = "") -> str:
     """What is going on, in one line."""
     if progress is None:
-        return f"planning and compiling … {seconds:.0f} s"
+        return f"{planned}{', ' * bool(planned)}compiling … {seconds:.0f} s"
     done = progress.iteration / max(progress.planned, 1)
     bar = "█" * round(20 * done) + "░" * (20 - round(20 * done))
     return (
@@ -73,7 +73,9 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _bash(commands: dict[str, argparse.ArgumentParser], zsh: bool) -> str:
-    lines = ["autoload -U +X bashcompinit && bashcompinit"] if zsh else []
+    lines = (
+        ["(( $+functions[compdef] )) || { autoload -U compinit && compinit }", "autoload -U +X bashcompinit && bashcompinit"] if zsh else []
+    )
     lines += ["_taddaa() {", '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"', "  COMPREPLY=()"]
     lines += [
         '  if [ "$COMP_CWORD" -eq 1 ]; then',
