@@ -1,8 +1,7 @@
 """NumPyro: a model and a fitted guide → (Target, approximation)."""
 
-import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,32 +38,40 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
         return target, _approximation(study, guide, params)
 
 
+class _Site(NamedTuple):
+    """What is known of a latent site without running the model."""
+
+    shape: tuple[int, ...]
+    unconstrained: tuple[int, ...]
+
+
 class _Model:
-    """What tracing the model once tells: its latent sites in trace order, their shapes and transforms."""
+    """What tracing the model once tells: its latent sites in trace order and their shapes."""
 
     def __init__(self, model, params, args, kwargs):
+        from numpyro import handlers
+
+        self.args, self.kwargs = args, kwargs
+        self.sites: dict[str, _Site] = {}
+        self.model = handlers.seed(handlers.substitute(model, data=params), 0)
+        try:
+            jax.eval_shape(lambda: self._read(params))
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"model failed when it was run once: {first_line(error)}; pass the arguments it was fitted with") from error
+        if not self.sites:
+            raise InputError("model has no latent sites, so there is no posterior to judge; is everything observed?")
+        self.layout = Layout({name: site.unconstrained for name, site in self.sites.items()})
+
+    def _read(self, params) -> None:
         from numpyro import handlers
         from numpyro.distributions import biject_to
         from numpyro.infer import init_to_uniform
 
-        self.args, self.kwargs = args, kwargs
-        try:
-            seeded = handlers.seed(handlers.substitute(model, data=params), 0)
-            trace = handlers.trace(handlers.substitute(seeded, substitute_fn=init_to_uniform())).get_trace(*args, **kwargs)
-        except Exception as error:
-            raise InputError(f"model failed when it was run once: {first_line(error)}; pass the arguments it was fitted with") from error
-        self.sites = {name: site for name, site in trace.items() if site["type"] == "sample" and not site["is_observed"]}
-        self._refuse(trace, params)
-        own = {name: params[name] for name, site in trace.items() if site["type"] == "param"}
-        state = {name: site["value"] for name, site in trace.items() if site["type"] == "mutable"}
-        self.model = handlers.seed(handlers.substitute(model, data={**own, **state}), 0)
-        unconstrained = {name: biject_to(site["fn"].support).inv(site["value"]) for name, site in self.sites.items()}
-        self.layout = Layout({name: jnp.shape(value) for name, value in unconstrained.items()})
-
-    def _refuse(self, trace, params) -> None:
-        if not self.sites:
-            raise InputError("model has no latent sites, so there is no posterior to judge; is everything observed?")
-        for name, site in trace.items():
+        # Not drawn from the prior, which may be improper.
+        started = handlers.substitute(self.model, substitute_fn=init_to_uniform())
+        for name, site in handlers.trace(started).get_trace(*self.args, **self.kwargs).items():
             if site["type"] == "plate" and site["args"][1] is not None and site["args"][0] != site["args"][1]:
                 size, part = site["args"][:2]
                 raise InputError(
@@ -73,12 +80,15 @@ class _Model:
                 )
             if site["type"] == "param" and name not in params:
                 raise InputError(f"params lacks {name!r}, a numpyro.param of the model; pass all that svi.run(...).params holds")
-        for name, site in self.sites.items():
-            if site["fn"].support.is_discrete:
+            if site["type"] != "sample" or site["is_observed"]:
+                continue
+            support = site["fn"].support
+            if support.is_discrete:
                 raise InputError(
                     f"model's latent site {name!r} is discrete ({type(site['fn']).__name__}); gradients need a model in which it is "
                     "summed out, for example with numpyro.distributions.MixtureSameFamily"
                 )
+            self.sites[name] = _Site(jnp.shape(site["value"]), jnp.shape(biject_to(support).inv(site["value"])))
 
     def logdensity(self, x, args, kwargs):
         from numpyro.infer.util import potential_energy
@@ -150,32 +160,44 @@ def _refuse_other_guide(study: _Model, guide, params) -> None:
     """The guide's sites must be the model's, and params the guide's."""
     from numpyro import handlers
 
+    fitted = handlers.seed(handlers.substitute(guide, data=params), 0)
+
+    def read() -> None:
+        _sites_of(study, handlers.trace(fitted).get_trace(*study.args, **study.kwargs), params)
+
     try:
-        trace = handlers.trace(handlers.seed(handlers.substitute(guide, data=params), 0)).get_trace(*study.args, **study.kwargs)
+        if guide.prototype_trace is None:  # it looks at its model at its first call, which must be a real one
+            with handlers.block():
+                handlers.seed(guide, 0)(*study.args, **study.kwargs)
+        jax.eval_shape(read)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"guide failed on these params and arguments: {first_line(error)}; do they belong together?") from error
+
+
+def _sites_of(study: _Model, trace, params) -> dict:
+    """The latent sites of a guide's trace, by name; refused if they are not the model's."""
     missing = [name for name, site in trace.items() if site["type"] == "param" and name not in params]
     if missing:
         raise InputError(f"params lacks the guide's {said(missing)}; pass what svi.run(...).params holds for this guide")
-    _refuse_other_sites(study, {n: s["value"] for n, s in trace.items() if _is_latent(s)})
-
-
-def _is_latent(site) -> bool:
-    return site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
-
-
-def _refuse_other_sites(study: _Model, values: dict) -> None:
+    values = {name: site["value"] for name, site in trace.items() if _is_latent(site)}
     lost = [name for name in study.sites if name not in values]
     extra = [name for name in values if name not in study.sites]
     if lost or extra:
         what = f"does not sample the model's {said(lost)}" if lost else f"samples {said(extra)}, which the model does not have"
         raise InputError(f"guide does not match the model: it {what}; pass the model that this guide was fitted to")
     for name, site in study.sites.items():
-        if jnp.shape(values[name]) != jnp.shape(site["value"]):
+        if jnp.shape(values[name]) != site.shape:
             raise InputError(
                 f"guide does not match the model: site {name!r} has shape {jnp.shape(values[name])} in the guide and "
-                f"{jnp.shape(site['value'])} in the model; pass the arguments that it was fitted with"
+                f"{site.shape} in the model; pass the arguments that it was fitted with"
             )
+    return {name: values[name] for name in study.sites}
+
+
+def _is_latent(site) -> bool:
+    return site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
 
 
 def _per_site(guide, params, study: _Model, part: str) -> dict:
@@ -184,12 +206,22 @@ def _per_site(guide, params, study: _Model, part: str) -> dict:
 
 def _posterior(guide, params):
     """The guide's distribution of the flat unconstrained vector, or None where it has no such thing (AutoDAIS)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a singular Laplace fit is refused in words below
-        try:
-            return guide.get_posterior(params)
-        except NotImplementedError:
-            return None
+    import numpyro.distributions as dist
+    from numpyro.infer.autoguide import AutoLaplaceApproximation
+
+    if isinstance(guide, AutoLaplaceApproximation):
+
+        @jax.jit
+        def mode_and_scale(params):
+            transform = guide.get_transform(params)
+            return transform.loc, transform.scale_tril
+
+        loc, scale = mode_and_scale(params)
+        return dist.MultivariateNormal(loc, scale_tril=scale, validate_args=False)
+    try:
+        return guide.get_posterior(params)
+    except NotImplementedError:
+        return None
 
 
 def _from_posterior(study: _Model, guide, posterior) -> Approximation:
@@ -212,11 +244,11 @@ def _from_posterior(study: _Model, guide, posterior) -> Approximation:
 
     def sample(key, count):
         with jax.enable_x64(True):
-            return np.asarray(posterior.sample(key, (count,)))[:, order]
+            return np.asarray(jax.jit(lambda key: posterior.sample(key, (count,)))(key))[:, order]
 
     def logdensity(x):
         with jax.enable_x64(True):
-            return posterior.log_prob(jnp.asarray(x)[:, np.argsort(order)])
+            return jax.jit(posterior.log_prob)(jnp.asarray(x)[:, np.argsort(order)])
 
     try:
         logdensity(sample(jax.random.key(0), 2))
@@ -233,12 +265,7 @@ def _from_sites(study: _Model, guide, params) -> Sampler:
 
     def one(key):
         trace = handlers.trace(handlers.seed(fitted, key)).get_trace(*study.args, **study.kwargs)
-        values = {name: site["value"] for name, site in trace.items() if _is_latent(site)}
-        _refuse_other_sites(study, values)
-        lost = [name for name, site in trace.items() if site["type"] == "param" and name not in params]
-        if lost:
-            raise InputError(f"params lacks the guide's {said(lost)}; pass what svi.run(...).params holds for this guide")
-        return study.unconstrain({name: values[name] for name in study.sites})
+        return study.unconstrain(_sites_of(study, trace, params))
 
     def sample(key, count):
         with jax.enable_x64(True):

@@ -1,0 +1,32 @@
+"""The eight schools (Rubin 1981), not centred, with one mean-field approximation for all frameworks."""
+
+import numpy as np
+
+EFFECT = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+ERROR = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+# On the unconstrained scale: mu, log tau, eta. The spread of log tau is half of what the posterior has.
+MEAN = np.array([4.49, 0.85, 0.29, 0.11, -0.08, 0.07, -0.20, -0.12, 0.31, 0.08])
+SD = np.array([3.11, 0.40, 0.96, 0.93, 1.02, 0.96, 0.94, 0.93, 0.94, 0.98])
+
+
+def plain_logdensity(x: np.ndarray) -> float:
+    """Written by hand, up to a constant: the oracle of all frameworks."""
+    mu, log_tau, eta = x[0], x[1], x[2:]
+    tau = np.exp(log_tau)
+    prior = -0.5 * (mu / 5) ** 2 - np.log1p((tau / 5) ** 2) + log_tau - 0.5 * np.sum(eta**2)
+    return prior - 0.5 * np.sum(((EFFECT - mu - tau * eta) / ERROR) ** 2)
+
+
+def points(count: int = 100) -> np.ndarray:
+    return np.random.default_rng(7).normal(MEAN, 1.5 * SD, (count, len(MEAN)))
+
+
+def verdicts(report) -> list[tuple[str, str]]:
+    """(functional, verdict) of each row, in order: names are each framework's own."""
+    return [(row.functional, row.verdict) for row in report.rows]
+
+
+def same_up_to_constant(found: np.ndarray, expected: np.ndarray) -> bool:
+    difference = np.asarray(found) - np.asarray(expected)
+    return bool(np.ptp(difference) < 1e-9 * np.max(np.abs(expected)))
