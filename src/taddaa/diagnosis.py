@@ -171,8 +171,8 @@ class _Study:
 
     def report(self, walk: Walk, judgement: Judgement, checks: list[Check]) -> Report:
         names = [(label, group.functional.label) for group in self.questions.groups for label in group.labels]
-        rho2 = row_rho2(walk, self.questions)
-        rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *_verdict(i, judgement, checks)) for i in range(len(names)))
+        rho2, verdicts = row_rho2(walk, self.questions), _verdicts(judgement, checks)
+        rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdicts[i]) for i in range(len(names)))
         rejected = int(np.sum(np.asarray(walk.chains.nonfinite)))
         if rejected:
             self.notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
@@ -236,23 +236,23 @@ def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: fl
     )
 
 
-def _verdict(row: int, judgement: Judgement, checks: list[Check]) -> tuple[str, str]:
+def _verdicts(judgement: Judgement, checks: list[Check]) -> list[tuple[str, str]]:
     """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
-    if judgement.unknown[row]:
-        return UNTRUSTED, "the functional is not a finite number for the approximation or for the moved draws"
-    moved = bool(judgement.bound[row] > 0)
-    reasons = []
+    moved = judgement.bound > 0
+    reasons: list[list[str]] = [[] for _ in moved]
     for check in checks:
         if check.passed:
             continue
-        concerned = check.rows is None or row in check.rows
-        if concerned and not (check.only_zero and moved):
-            reasons.append(check.message)
-        elif not concerned and check.name == "settled" and not moved:
-            reasons.append("other quantities were still moving when the chains stopped, so this one may move later")
-    if reasons:
-        return UNTRUSTED, "; ".join(reasons)
-    return (ERROR if moved else NO_ERROR), ""
+        concerned = check.concerned(len(moved))
+        silenced = concerned & ~moved if check.only_zero else concerned
+        for row in np.flatnonzero(silenced):
+            reasons[row].append(check.message)
+        if check.name == "settled":
+            for row in np.flatnonzero(~concerned & ~moved):
+                reasons[row].append("other quantities were still moving when the chains stopped, so this one may move later")
+    for row in np.flatnonzero(judgement.unknown):
+        reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
+    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
 
 
 def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:

@@ -136,7 +136,7 @@ class Engine:
                 chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
                 # The program runs while the next block's random numbers are drawn here.
                 noise = self._draw() if number + 1 < len(lengths) else noise
-                traces.append(Trace(*(np.asarray(part, float)[:length] for part in trace)))
+                traces.append(Trace(*(np.array(part[:length], np.float32) for part in trace)))
             self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
             if on_block is not None:
                 on_block(sum(lengths[: number + 1]), traces[-1])

@@ -25,6 +25,11 @@ def exactly(value) -> Interval:
     return Interval(value, value, value)
 
 
+def joined(parts: list[Interval]) -> Interval:
+    """One interval for the quantities of all parts."""
+    return parts[0] if len(parts) == 1 else Interval(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
 def mean_interval(window: np.ndarray, level: float) -> Interval:
     """x̄ ± t_{N−1}(1−α/2) s/√N; exact for normal draws, and by the central limit theorem otherwise (section 3)."""
     averages = window.mean(axis=1)

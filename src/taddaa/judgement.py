@@ -3,7 +3,7 @@
 `Questions` is made once; `judge` turns snapshots into a `Judgement`, arrays with one entry a row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,11 +14,12 @@ from .approximation import Approximation, Draws
 from .engine import Engine
 from .errors import InputError
 from .functional import Covariance, Functional
-from .interval import Interval, bound, exactly, movement
+from .interval import Interval, bound, exactly, joined, movement
 from .target import Target, indexed
 
 REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
 REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
+PIECE = 500  # rows judged at a time
 FOUND_PROBABILITY = 0.95  # with which an error of the size `detectable` is found
 ONE_SIGMA = 2 * stats.norm.cdf(1) - 1
 
@@ -51,6 +52,15 @@ class RowGroup:
         """(N, W, k) from W snapshots."""
         return np.stack([values[:, self.columns] for values in quantities], axis=1)
 
+    def pieces(self) -> Iterator["RowGroup"]:
+        """The same rows, few enough at a time that windows of them stay small in high dimension."""
+        if len(self.columns) != len(self.labels) or len(self.columns) <= PIECE:
+            yield self
+            return
+        for first in range(0, len(self.columns), PIECE):
+            part = slice(first, first + PIECE)
+            yield RowGroup(self.functional, self.columns[part], self.labels[part], self.rows[part])
+
     def per_row(self, values: np.ndarray) -> np.ndarray:
         """From one value a quantity to one a row: a covariance takes the larger of its two."""
         mine = values[self.columns]
@@ -77,7 +87,10 @@ class Questions:
     def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
         """For each group, the interval of F at the late states."""
         late = late[-self.states :]
-        return [group.functional.interval(group.window(late), level, self.variance_interval) for group in self.groups]
+        return [
+            joined([piece.functional.interval(piece.window(late), level, self.variance_interval) for piece in group.pieces()])
+            for group in self.groups
+        ]
 
     def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each row's estimate and standard error at one snapshot."""

@@ -87,7 +87,7 @@ class Preconditioner(ABC):
     """A strategy for finding a metric."""
 
     def pilots(self, dim: int, chains: int) -> int:
-        """How many pilot draws and gradients it wants."""
+        """How many draws and gradients it wants, of q at first and later of the chains."""
         return 0
 
     @abstractmethod
@@ -219,6 +219,13 @@ def _fisher_factor(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     return scale[:, None] * (lower @ (vectors * values**-0.25) @ vectors.T)
 
 
+def _top_directions(rows: np.ndarray, count: int) -> np.ndarray:
+    """The first right singular vectors, from the small Gram matrix of the rows."""
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    values, vectors = values[-count:], vectors[:, -count:]
+    return (vectors / np.sqrt(np.maximum(values, values[-1] * 1e-12))).T @ rows
+
+
 def _fisher_low_rank(x: np.ndarray, g: np.ndarray, rank: int) -> DiagonalLowRank:
     """Diagonal scales, and a stretch along the few directions in which draws or gradients are most unlike them."""
     scale = _fisher_scale(x, g)
@@ -226,8 +233,7 @@ def _fisher_low_rank(x: np.ndarray, g: np.ndarray, rank: int) -> DiagonalLowRank
     weights = _tempered_weights(r)
     root = np.sqrt(weights / weights.sum())[:, None]
     y, r = root * (y - weights @ y / weights.sum()), root * (r - weights @ r / weights.sum())
-    top = [np.linalg.svd(rows, full_matrices=False)[2][:rank] for rows in (y, r)]
-    subspace = np.linalg.qr(np.concatenate(top).T)[0]
+    subspace = np.linalg.qr(np.concatenate([_top_directions(rows, rank) for rows in (y, r)]).T)[0]
     a, b = [(rows @ subspace).T @ (rows @ subspace) for rows in (y, r)]
     # Shrunk towards the diagonal solution, on the level of what the scaled draws show on average.
     level_a, level_b = np.sum(y**2) / y.shape[1], np.sum(r**2) / r.shape[1]

@@ -4,13 +4,14 @@ A bound needs the error to shrink as the chains move (the paper's Condition 1); 
 the chains could have moved. Each check looks for one way in which either fails, and says so in the user's words.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from .judgement import Judgement, Questions
+from .judgement import PIECE, Judgement, Questions
 from .walk import Walk, squared_correlation
 
 RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
@@ -39,6 +40,12 @@ class Check:
     rows: tuple[int, ...] | None = None
     only_zero: bool = False
     more_iterations: bool = False
+
+    def concerned(self, count: int) -> np.ndarray:
+        """For each of `count` rows, whether this check speaks of it."""
+        mask = np.full(count, self.rows is None)
+        mask[list(self.rows or ())] = True
+        return mask
 
 
 def correlation_check(walk: Walk, questions: Questions) -> Check:
@@ -77,10 +84,10 @@ def settled(walk: Walk, questions: Questions, directions: np.ndarray) -> Check:
     """Paired test over chains: does any row, or any direction that moved much, differ between the round's two ends?"""
     early, late = _ends(len(walk.snapshots))
     scores = []
-    for group in questions.groups:
-        window = group.window([snapshot.quantities for snapshot in walk.snapshots])
+    for piece in (piece for group in questions.groups for piece in group.pieces()):
+        window = piece.window([snapshot.quantities for snapshot in walk.snapshots])
         pooled = window[:, 1:].reshape(-1, window.shape[-1])
-        scores.append(_paired_z(group.functional.score(window, pooled), early, late))
+        scores.append(_paired_z(piece.functional.score(window, pooled), early, late))
     along = np.stack([snapshot.positions @ directions for snapshot in walk.snapshots], axis=1)
     hidden = [_paired_z(along, early, late), _paired_z((along - along.mean(axis=(0, 1))) ** 2, early, late)]
     z, z_hidden = np.abs(np.concatenate(scores)), np.abs(np.concatenate(hidden))
@@ -125,7 +132,7 @@ def overshoot(walk: Walk, reference: np.ndarray) -> Check:
 
 def memory(walk: Walk, questions: Questions) -> Check:
     """Linear, rank and folded-rank correlation of each row's quantity with its start (how far out a chain began)."""
-    each = _memory(walk.origin.quantities, walk.snapshots[-1].quantities)
+    each = _by_pieces(_memory, walk.origin.quantities, walk.snapshots[-1].quantities)
     worst = questions.per_row(each)
     flagged = np.flatnonzero(worst >= RHO2_CUTOFF)
     return Check(
@@ -159,11 +166,12 @@ def stein(walk: Walk) -> Check:
     late = walk.snapshots[1:] if len(walk.snapshots) > 1 else walk.snapshots
     if not walk.engine.kernel.uses_gradient:
         return Check("gradients balance", True, 0.0, STEIN_CUTOFF, "", more_iterations=True)
-    scale = late[-1].positions.std(axis=0)
-    position = np.stack([snapshot.positions for snapshot in late], axis=1)
-    gradient = np.stack([snapshot.gradients for snapshot in late], axis=1)
-    centred = position - position.mean(axis=(0, 1))
-    statistics = np.concatenate([_mean_z(gradient * scale), _mean_z(centred * gradient + 1)])
+    centre = np.mean([snapshot.positions.mean(axis=0) for snapshot in late], axis=0)
+    force, virial = np.zeros_like(late[0].gradients), np.ones_like(late[0].gradients)
+    for snapshot in late:
+        force += snapshot.gradients / len(late)
+        virial += (snapshot.positions - centre) * snapshot.gradients / len(late)
+    statistics = np.concatenate([_mean_z(force), _mean_z(virial)])
     worst = float(np.nan_to_num(np.abs(statistics)).max())
     cutoff = max(STEIN_CUTOFF, float(stats.norm.isf(TEST_LEVEL / 10 / len(statistics))))
     return Check(
@@ -224,7 +232,7 @@ def nonfinite(walk: Walk) -> Check:
 def tails(walk: Walk, questions: Questions) -> Check:
     """Moments that do not exist: the tail index of the moved draws against what each functional needs."""
     needs = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
-    index = tail_index(np.concatenate(walk.late_quantities))
+    index = _by_pieces(lambda *late: tail_index(np.concatenate(late)), *walk.late_quantities)
     limit = np.concatenate([np.full(len(group.labels), needs.get(group.functional.label, np.inf)) for group in questions.groups])
     flagged = np.flatnonzero(questions.per_row(index) > limit)
     return Check(
@@ -308,12 +316,17 @@ def _ends(count: int) -> tuple[list[int], list[int]]:
 
 
 def _paired_z(score: np.ndarray, early: list[int], late: list[int]) -> np.ndarray:
-    return _mean_z((score[:, late].mean(axis=1) - score[:, early].mean(axis=1))[:, None])
+    return _mean_z(score[:, late].mean(axis=1) - score[:, early].mean(axis=1))
 
 
 def _mean_z(values: np.ndarray) -> np.ndarray:
-    """Mean over its standard error, with each chain's states averaged first; 0 where nothing varies."""
-    averages = values.mean(axis=1)
-    error = averages.std(axis=0, ddof=1) / np.sqrt(len(averages))
+    """Mean over chains in standard errors, for each column; 0 where nothing varies."""
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.nan_to_num(np.where(error > 0, averages.mean(axis=0) / error, 0.0))
+        return np.nan_to_num(np.where(error > 0, values.mean(axis=0) / error, 0.0))
+
+
+def _by_pieces(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """A function of columns, applied to few columns at a time, so that its copies stay small in high dimension."""
+    starts = range(0, arrays[0].shape[1], PIECE)
+    return np.concatenate([function(*(array[:, first : first + PIECE] for array in arrays)) for first in starts])

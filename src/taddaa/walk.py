@@ -11,7 +11,7 @@ import numpy as np
 
 from .engine import Chains, Engine, Trace
 from .plan import Plan
-from .precondition import DRAWS_PER_DIMENSION, Metric, Preconditioner
+from .precondition import Metric, Preconditioner
 
 # The metric is learnt anew from the chains at these fractions of T: early states are bad for its estimate, but a metric
 # from a bad approximation is worse, and the gradients are already paid for.
@@ -112,7 +112,8 @@ class Walk:
     def _learn(self) -> None:
         """A better metric from as few of the latest snapshots as give enough draws; the chains are carried on under it."""
         latest = [snapshot for snapshot in self.snapshots if snapshot.iteration > 0]
-        enough = -(-DRAWS_PER_DIMENSION * self.starts.shape[1] // len(self.starts))
+        chains, dim = self.starts.shape
+        enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
         if self.engine.kernel.uses_gradient:
             gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
