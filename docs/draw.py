@@ -1,5 +1,6 @@
-"""Draws the pictures of these pages: PYTHONPATH=src python docs/draw.py (about ten seconds)."""
+"""Draws the pictures of these pages: PYTHONPATH=src:examples python docs/draw.py (half a minute; needs matplotlib and NumPyro)."""
 
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ def main() -> None:
         "kernel": plot.kernel(report),
         "side_by_side": plot.side_by_side({"mean-field": report, "the same, variances × 3": wider}),
     }
+    for example in ("regression_jax", "eight_schools_numpyro"):
+        pictures[example] = plot.forest(taddaa.diagnose(*import_module(example).problem()), top=12)
     for name, figure in pictures.items():
         figure.savefig(HERE / f"{name}.png", dpi=110)
 

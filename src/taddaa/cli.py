@@ -59,13 +59,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run, short: str, **more) -> argparse.ArgumentParser:
-        added = commands.add_parser(
-            name,
-            help=short,
-            description=short[0].upper() + short[1:] + "." * (not short.endswith("?")),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **more,
-        )
+        sentence = short[0].upper() + short[1:] + "." * (not short.endswith("?"))
+        layout = argparse.RawDescriptionHelpFormatter
+        added = commands.add_parser(name, help=short, description=sentence, formatter_class=layout, **more)
         added.set_defaults(run=run)
         return added
 

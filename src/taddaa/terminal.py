@@ -73,9 +73,9 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _bash(commands: dict[str, argparse.ArgumentParser], zsh: bool) -> str:
-    lines = (
-        ["(( $+functions[compdef] )) || { autoload -U compinit && compinit }", "autoload -U +X bashcompinit && bashcompinit"] if zsh else []
-    )
+    # zsh reads bash's completions once both of its own systems are loaded.
+    loaded = ["(( $+functions[compdef] )) || { autoload -U compinit && compinit }", "autoload -U +X bashcompinit && bashcompinit"]
+    lines = loaded if zsh else []
     lines += ["_taddaa() {", '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"', "  COMPREPLY=()"]
     lines += [
         '  if [ "$COMP_CWORD" -eq 1 ]; then',
