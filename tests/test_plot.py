@@ -64,6 +64,25 @@ def test_unit_of_a_function_without_a_bound_is_close_to_its_standard_deviation()
     np.testing.assert_allclose(series.units(report)[-2], draws.std(), rtol=0.05)
 
 
+def test_units_of_every_kind_of_row():
+    """Quantiles and covariances with and without a bound, of parameters and of functions, against the moved draws."""
+    functionals = [
+        taddaa.Quantile(0.9),
+        taddaa.Quantile(0.9, of=lambda x: x[0] + x[1], name="sum"),
+        taddaa.Covariance("x[0]", "x[1]"),
+        taddaa.Mean(of=lambda x: x[0] + x[1], name="sum"),
+    ]
+    report = taddaa.diagnose(lambda x: -(x @ x) / 2, taddaa.Gaussian([0.0, 0.0], [1.0, 1.0]), functionals=functionals)
+    sd = report.moved.std().to_numpy()
+    expected = [sd[0], sd[1], report.moved.sum(axis=1).std(), sd.prod(), report.moved.sum(axis=1).std()]
+    found = series.units(report)
+    np.testing.assert_allclose(found[:2], expected[:2])
+    np.testing.assert_allclose(found[2:], expected[2:], rtol=0.3)  # from standard errors
+    assert series.quantile_level("q0.9") == 0.9
+    assert series.quantile_level("quadratic") is None
+    assert series.quantile_level("mean") is None
+
+
 def test_forest_of_many_rows_shows_the_top_and_counts_the_rest():
     report = wide_report()
     shown = series.forest(report, top=20)

@@ -296,7 +296,7 @@ def _plural(count: int, one: str, many: str) -> str:
 
 
 def _kinds(functional: str) -> str:
-    return f"{functional[1:]} quantiles" if functional.startswith("q") else f"{functional}s"
+    return f"{functional}s" if series.quantile_level(functional) is None else f"{functional[1:]} quantiles"
 
 
 def _plural_verdict(verdict: str, count: int) -> str:

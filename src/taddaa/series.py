@@ -13,6 +13,7 @@ from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
 RHO2_CUTOFF = 0.1
 BAND = 2.0  # standard errors
 BINS = 18
+LATE = 4  # snapshots of the last round
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def units(report: Report) -> np.ndarray:
         elif row.parameter in columns and row.functional != "covariance":
             unit = sd[columns[row.parameter]]
         else:
-            unit = report.paths.error[-1, i] * math.sqrt(chains) * _normal_quantile_factor(row.functional)
+            unit = float(np.median(report.paths.error[-LATE:, i])) * math.sqrt(chains) * _normal_quantile_factor(row.functional)
         found.append(unit if math.isfinite(unit) and unit > 0 else 1.0)
     return np.array(found)
 
@@ -159,6 +160,14 @@ def units(report: Report) -> np.ndarray:
 def name(row: Row, longest: int = 40) -> str:
     """`variance of beta[3]`, with a long name's middle left out."""
     return shortened(f"{row.functional} of {row.parameter}", longest)
+
+
+def quantile_level(functional: str) -> float | None:
+    """p of the label `q0.9`; None for any other functional."""
+    try:
+        return float(functional[1:]) if functional.startswith("q") else None
+    except ValueError:
+        return None
 
 
 def shortened(text: str, longest: int) -> str:
@@ -227,9 +236,9 @@ def _rest(rows: Sequence[Row]) -> str:
 
 def _normal_quantile_factor(functional: str) -> float:
     """sd over √n standard errors: 1 for means; for the p-quantile of a normal, φ(z_p)/√(p(1−p))."""
-    if not functional.startswith("q"):
+    p = quantile_level(functional)
+    if p is None:
         return 1.0
-    p = float(functional[1:])
     return float(stats.norm.pdf(stats.norm.ppf(p)) / math.sqrt(p * (1 - p)))
 
 

@@ -144,7 +144,7 @@ def memory(shown: series.Memory) -> str:
 
 def path(values: np.ndarray, label: str, top: float | None = None) -> str:
     """One value an iteration."""
-    frame = Frame(260, 150, (0, len(values)), (0, top or float(np.max(values)) * 1.1), (44, 8, 32, 10))
+    frame = Frame(260, 150, (0, len(values)), (0, top or float(np.nanmax(values)) * 1.1), (44, 8, 32, 10))
     frame.line(np.arange(1, len(values) + 1), values, "fine")
     frame.axes("iteration")
     return frame.svg(f"{label} against iteration")
