@@ -128,7 +128,7 @@ def test_infinite_and_missing_numbers_are_shown():
 def test_very_many_rows_are_cut_and_counted():
     rows = clean_report().rows * 600
     paths = clean_report().paths
-    many = {name: getattr(paths, name).repeat(600, axis=-1) for name in ("estimate", "error", "rho2", "reference")}
+    many = {name: getattr(paths, name).repeat(600, axis=-1) for name in ("estimate", "error", "rho2", "reference", "unit")}
     report = replace(clean_report(), rows=tuple(replace(row) for row in rows), paths=replace(paths, **many))
     assert "The worst 2000 of 2400 quantities" in report_to_html(report)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .check import Check
 from .errors import require
-from .reliability import Check
 
 if TYPE_CHECKING:
     from .report import Report

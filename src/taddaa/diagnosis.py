@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from .approximation import Approximation, Inflated, as_approximation
+from .check import Check
 from .engine import Engine, Meter
 from .errors import InputError
 from .functional import Functional, as_functionals
@@ -20,7 +21,7 @@ from .interval import bound, movement
 from .judgement import Judgement, Questions, ask, refuse_nan
 from .plan import Plan
 from .precondition import as_covariance
-from .reliability import Check, all_checks, correlation_check, row_rho2
+from .reliability import all_checks, correlation_check, row_rho2
 from .report import ERROR, NO_ERROR, UNTRUSTED, Cost, Handover, Paths, Provenance, Report, Row
 from .settings import Settings
 from .target import Target, as_target
@@ -264,6 +265,7 @@ def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:
         error=np.array([error] + [point.error for point in walk.path]),
         rho2=np.array([np.ones(questions.rows)] + [questions.per_row(point.rho2) for point in walk.path]),
         reference=judgement.reference,
+        unit=judgement.unit,
         acceptance=trace.acceptance,
         step=np.exp(trace.log_step),
         rho2_max=trace.rho2.max(axis=1),

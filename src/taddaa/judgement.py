@@ -36,6 +36,7 @@ class Judgement(NamedTuple):
     relative_bound: np.ndarray
     detectable: np.ndarray
     relative_detectable: np.ndarray
+    unit: np.ndarray  # what `relative_…` is measured in
     unknown: np.ndarray  # the functional is not a finite number
 
 
@@ -123,6 +124,7 @@ class Questions:
             relative_bound=relative_bound,
             detectable=detectable,
             relative_detectable=relative_detectable,
+            unit=unit,
             unknown=unknown,
         )
 

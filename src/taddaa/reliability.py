@@ -5,47 +5,23 @@ the chains could have moved. Each check looks for one way in which either fails,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from .check import Check
 from .judgement import PIECE, Judgement, Questions
 from .walk import Walk, squared_correlation
 
 RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
 TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
 STEIN_CUTOFF = 4.5  # standard errors; transit shows as 6 to 35
-NARROW_CUTOFF = -0.6  # well-scaled targets give −0.5 to 0.5, funnels −0.7 to −0.9
+NARROW_CUTOFF = 0.6  # well-scaled targets give −0.5 to 0.5, funnels 0.7 to 0.9
 NONFINITE_SHARE = 0.25
 VARIANCE_TAIL, MEAN_TAIL = 0.7, 0.9  # tail indices above which a moment surely does not exist (1/2 and 1 are the borders)
 PRECISION_CUTOFF = 1.0  # the largest relative error that may stay hidden: one standard deviation, a factor of e in variance
 DIRECTIONS = 3
-
-
-@dataclass(frozen=True)
-class Check:
-    """One reason to trust or not.
-
-    `rows` are the rows it makes untrusted (all where None); `only_zero` says that it matters only to rows without a
-    bound; `more_iterations` that running on may help.
-    """
-
-    name: str
-    passed: bool
-    value: float
-    cutoff: float
-    message: str
-    rows: tuple[int, ...] | None = None
-    only_zero: bool = False
-    more_iterations: bool = False
-
-    def concerned(self, count: int) -> np.ndarray:
-        """For each of `count` rows, whether this check speaks of it."""
-        mask = np.full(count, self.rows is None)
-        mask[list(self.rows or ())] = True
-        return mask
 
 
 def correlation_check(walk: Walk, questions: Questions) -> Check:
@@ -206,15 +182,15 @@ def narrow_regions(walk: Walk) -> Check:
 
     In a well-scaled target a chain's acceptance rises with the force on it, or does not depend on it; in a funnel's neck
     it falls, and chains neither enter nor leave, which no other check sees. Rank correlation over the chains, of the
-    share of accepted proposals with the mean log norm of the whitened gradient.
+    share of rejected proposals with the mean log norm of the whitened gradient.
     """
     accepted = walk.acceptance_of_chains
     message = "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it"
     forces = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in walk.snapshots[1:]]
     if not walk.engine.kernel.uses_gradient or np.ptp(accepted) == 0 or np.ptp(forces) == 0:
         return Check("all chains move", True, 0.0, NARROW_CUTOFF, message)
-    correlation = float(stats.spearmanr(accepted, np.mean(forces, axis=0)).statistic)
-    return Check("all chains move", correlation > NARROW_CUTOFF, correlation, NARROW_CUTOFF, message)
+    correlation = float(stats.spearmanr(1 - accepted, np.mean(forces, axis=0)).statistic)
+    return Check("all chains move", correlation < NARROW_CUTOFF, correlation, NARROW_CUTOFF, message)
 
 
 def nonfinite(walk: Walk) -> Check:

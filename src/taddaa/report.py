@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .check import Check
 from .errors import InputError
-from .reliability import Check
 
 SCHEMA, SCHEMA_VERSION = "taddaa-report", 1
 ERROR, NO_ERROR, UNTRUSTED = "error", "no error found", "untrusted"
@@ -77,6 +77,7 @@ class Paths:
     error: np.ndarray  # (S, rows), standard errors
     rho2: np.ndarray  # (S, rows)
     reference: np.ndarray  # (rows,), the approximation's own value on that scale
+    unit: np.ndarray  # (rows,), what relative bounds are measured in, on that scale
     acceptance: np.ndarray  # (T,)
     step: np.ndarray  # (T,)
     rho2_max: np.ndarray  # (T,), over the flat coordinates
@@ -168,7 +169,7 @@ class Report:
         if count[ERROR]:
             text = f"Errors found in {count[ERROR]} of {total} quantities. Worst: {sentence(self.worst(1)[0])}"
         elif count[UNTRUSTED]:
-            text = f"No error can be stated, but {count[UNTRUSTED]} of {total} quantities could not be judged."
+            text = f"No error can be stated, and {count[UNTRUSTED]} of {total} quantities could not be judged."
         else:
             text = f"No error found in {total} quantities. That is not proof of accuracy: an error below 'would see' can hide."
         if count[ERROR] and count[UNTRUSTED]:
@@ -299,8 +300,11 @@ def sentence(row: Row) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file."""
-    path = Path(path)
+    """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file. Links are followed, devices written to."""
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("w", encoding="utf-8") as file:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from .errors import InputError
 from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
@@ -139,22 +138,9 @@ def bounds(reports: Mapping[str, Report], top: int = 20) -> Bounds:
 
 
 def units(report: Report) -> np.ndarray:
-    """What a relative bound of each row is measured in; where no bound tells, from the moved draws or a standard error."""
-    columns = {name: i for i, name in enumerate(report.labels)}
-    sd = report.moved_draws.std(axis=0, ddof=1)
-    chains = max(report.provenance.chains, 2)
-    found = []
-    for i, row in enumerate(report.rows):
-        if row.functional == "variance":
-            unit = 1.0
-        elif row.bound > 0 and 0 < row.relative_bound < math.inf:
-            unit = row.bound / row.relative_bound
-        elif row.parameter in columns and row.functional != "covariance":
-            unit = sd[columns[row.parameter]]
-        else:
-            unit = float(np.median(report.paths.error[-LATE:, i])) * math.sqrt(chains) * _normal_quantile_factor(row.functional)
-        found.append(unit if math.isfinite(unit) and unit > 0 else 1.0)
-    return np.array(found)
+    """What a relative bound of each row is measured in; 1 where it cannot be told."""
+    unit = report.paths.unit
+    return np.where(np.isfinite(unit) & (unit > 0), unit, 1.0)
 
 
 def name(row: Row, longest: int = 40) -> str:
@@ -232,14 +218,6 @@ def _rest(rows: Sequence[Row]) -> str:
             up_to = f" of at most {max(row.relative_bound for row in some):.2g}" if verdict == ERROR else ""
             parts.append(f"{len(some)} {'with bounds' if verdict == ERROR else verdict}{up_to}")
     return f"and {len(rows)} more: " + ", ".join(parts)
-
-
-def _normal_quantile_factor(functional: str) -> float:
-    """sd over √n standard errors: 1 for means; for the p-quantile of a normal, φ(z_p)/√(p(1−p))."""
-    p = quantile_level(functional)
-    if p is None:
-        return 1.0
-    return float(stats.norm.pdf(stats.norm.ppf(p)) / math.sqrt(p * (1 - p)))
 
 
 def _at_least_one(top: int) -> int:
