@@ -63,7 +63,7 @@ class _Model:
         self._constrain = jaxified(self.values, [by_name[name] for name in self.shown])
 
     def _refuse(self) -> None:
-        from pytensor.tensor.random.op import RandomVariable
+        from pytensor.tensor.random.type import RandomType
 
         if not self.values:
             raise InputError("model has no free variables, so there is no posterior to judge; is everything observed?")
@@ -73,7 +73,7 @@ class _Model:
                 f"model's free variable {discrete[0]!r} is discrete; gradients need a model in which it is summed out, for example with "
                 "pm.Mixture or pymc_extras.marginalize"
             )
-        if any(isinstance(node.owner.op, RandomVariable) for node in _ancestors(self.model.logp()) if node.owner is not None):
+        if any(isinstance(variable.type, RandomType) for variable in _ancestors(self.model.logp())):
             raise InputError(
                 "model's log density is drawn at random (pm.Minibatch), so it is not one function; "
                 "build the model on all of its data for the diagnosis and pass it as model="

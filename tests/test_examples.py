@@ -1,0 +1,62 @@
+"""Each example is complete: it runs as a script, and its problem() is what `taddaa run` takes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import taddaa
+from taddaa.problem_file import load_problem
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(Path(__file__).with_name("interop")))
+from frameworks import need  # noqa: E402
+
+NEEDS = {
+    "eight_schools_numpyro": "numpyro",
+    "eight_schools_pymc": "pymc",
+    "eight_schools_stan": "bridgestan",
+    "regression_jax": "jax",
+    "regression_numpy": "numpy",
+    "regression_pytorch": "torch",
+}
+# The direction of each example's known error.
+WRONG = {
+    "eight_schools_stan": "variance of tau",
+    "regression_jax": "variance of sigma",
+    "regression_numpy": "variance of log_sigma",
+    "regression_pytorch": "variance of log_sigma",
+}
+MARKS = {"eight_schools_stan": [pytest.mark.stan]}
+
+
+def test_every_example_is_tested():
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(NEEDS)
+
+
+@pytest.mark.filterwarnings("ignore")  # the frameworks' own, about themselves
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in NEEDS])
+def test_example(name, monkeypatch):
+    if name == "regression_pytorch":
+        pytest.importorskip("torch", reason="PyPI's torch for Linux brings 3 GB of CUDA; this example is run by hand before a release")
+    need(NEEDS[name])
+    if name == "eight_schools_stan":
+        use_compiled_stan(monkeypatch)
+    report = taddaa.diagnose(**load_problem(EXAMPLES / f"{name}.py"))
+    wrong = {f"{row.functional} of {row.parameter}" for row in report.rows if row.verdict == "error"}
+    assert report.usable and WRONG.get(name) in wrong | {None}
+    assert {"mu", "tau"} < set(report.labels) or "slope" in report.labels
+
+
+def use_compiled_stan(monkeypatch):
+    """BridgeStan would fetch Stan's sources; the same program compiled from packages stands in."""
+    import bridgestan.model
+    from stan_compile import compile_stan
+
+    monkeypatch.setattr(bridgestan.model, "compile_model", lambda file, **_: compile_stan(Path(file).read_text()))
+
+
+def test_an_example_runs_as_a_script():
+    done = subprocess.run([sys.executable, str(EXAMPLES / "regression_jax.py")], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Errors found") and not done.stderr
