@@ -168,6 +168,19 @@ def test_the_step_follows_the_acceptance():
     assert float(adapt_step(0.0, 0.9, 3.0, 0.4)) == pytest.approx(0.25)
 
 
+def test_a_new_metric_restarts_the_steps_clock_and_renews_the_slopes():
+    with jax.enable_x64(True):
+        engine = engine_of(Target(gaussian_logdensity, 2, data=PRECISION), 50)
+        begun, metric, starts = run_arguments(engine, 50, 2)
+        chains, _ = engine.advance(begun, metric, starts, 30)
+        better = Dense(np.linalg.cholesky(COVARIANCE))
+        chains = engine.repoint(chains, better)
+        np.testing.assert_allclose(chains.point.slope, np.asarray(chains.point.gradient) @ np.linalg.cholesky(COVARIANCE), rtol=1e-9)
+        _, trace = engine.advance(chains, better, starts, 3)
+    taken = np.diff(trace.log_step)
+    np.testing.assert_allclose(taken, (trace.acceptance[:2] - 0.4) / np.sqrt([1.0, 2.0]), rtol=1e-3, atol=1e-6)
+
+
 def test_long_runs_reach_the_wanted_acceptance():
     known = KNOWN["correlated"]
     starts = known.sample(np.random.default_rng(3), 500)

@@ -194,6 +194,18 @@ def test_clustered_states_keep_coverage(correlation):
         assert 0.925 <= coverage(quantile_interval(window, p, LEVEL), stats.norm.ppf(p)) <= 0.98
 
 
+def test_states_of_a_chain_are_pooled():
+    """The estimate is that of all states together, also when the states' own means differ."""
+    window = np.random.default_rng(15).standard_normal((50, 3, 2)) + np.array([0.0, 2.0, 5.0])[:, None]
+    flat = window.reshape(-1, 2)
+    np.testing.assert_allclose(mean_interval(window, 0.9).estimate, flat.mean(axis=0))
+    np.testing.assert_allclose(log_variance_bonett(window, 0.9).estimate, np.log(flat.var(axis=0, ddof=1)))
+    expected = np.quantile(flat, 0.3, axis=0, method="inverted_cdf")
+    np.testing.assert_allclose(quantile_interval(window, 0.3, 0.9).estimate, expected)
+    pair = covariance_interval(window[..., :1], window[..., 1:], 0.9).estimate
+    np.testing.assert_allclose(pair, np.cov(flat.T)[0, 1])
+
+
 def test_clustered_skewed_states_keep_coverage():
     window = autoregressive(np.random.default_rng(9), lambda z: stats.expon.ppf(stats.norm.cdf(z)), 0.6, 4, 500)
     assert 0.92 <= coverage(log_variance_bonett(window, LEVEL), 0.0) <= 0.98
@@ -225,6 +237,16 @@ def test_movement_from_a_known_reference_is_a_shift():
     moved = Interval(np.array([1.0]), np.array([0.8]), np.array([1.5]))
     found = movement(moved, exactly([0.25]))
     assert [float(part[0]) for part in found] == pytest.approx([0.75, 0.55, 1.25])
+
+
+def test_movement_keeps_both_sides_of_a_lopsided_reference():
+    """F(moved) exactly 1, F(q) between −0.1 and 0.4: the movement lies between 0.6 and 1.1."""
+    found = movement(exactly([1.0]), Interval(np.array([0.0]), np.array([-0.1]), np.array([0.4])))
+    assert [float(part[0]) for part in found] == pytest.approx([1.0, 0.6, 1.1])
+    # Both lopsided: each side is the root of the sum of squares of the two sides that make it.
+    moved = Interval(np.array([1.0]), np.array([0.7]), np.array([1.05]))
+    both = movement(moved, Interval(np.array([0.0]), np.array([-0.12]), np.array([0.4])))
+    assert [float(part[0]) for part in both] == pytest.approx([1.0, 1.0 - 0.5, 1.0 + 0.13])
 
 
 def test_movement_of_two_means_is_close_to_welch():

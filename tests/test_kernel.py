@@ -372,6 +372,20 @@ def test_nan_and_plus_infinity_are_never_accepted(value):
     assert float(outcome.probability) == 0.0
 
 
+def test_a_finite_density_with_a_bad_gradient_is_rejected_and_counted():
+    """√|x| has an infinite slope at zero, where a chain would be stuck with it."""
+
+    def evaluate(x):
+        slope = jnp.where(x == 0, jnp.nan, -x)
+        return Point(x, -0.5 * jnp.sum(x**2), slope, slope)
+
+    noise = Noise(jnp.array([-1.0]), jnp.zeros(1), jnp.asarray(0.0))
+    outcome = metropolis(Barker(), evaluate(jnp.array([1.0])), noise, 1.0, lambda z: z, evaluate)
+    assert bool(outcome.nonfinite)
+    assert not bool(outcome.accepted)
+    assert float(outcome.point.position[0]) == 1.0
+
+
 def test_a_start_outside_the_support_may_enter_it():
     evaluate = evaluator(half_line, jnp.eye(1))
     outside = Point(jnp.array([-0.5]), jnp.asarray(-jnp.inf), jnp.zeros(1), jnp.zeros(1))

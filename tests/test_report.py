@@ -153,6 +153,14 @@ def test_raise_if(report):
         report.raise_if(error_above=threshold)
 
 
+def test_raise_if_compares_relative_bounds(report):
+    """A bound of 40 on a parameter whose standard deviation is 100 is an error of 0.4."""
+    one = replace(report, rows=(replace(report.rows[0], bound=40.0, relative_bound=0.4),))
+    one.raise_if(error_above=0.5)
+    with pytest.raises(DiagnosisError, match=r"wrong by more than 0\.3"):
+        one.raise_if(error_above=0.3)
+
+
 def test_usable_needs_every_check(report):
     assert replace(report, checks=tuple(replace(check, passed=True) for check in report.checks)).usable
     for i in range(len(report.checks)):
