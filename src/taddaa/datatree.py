@@ -64,10 +64,10 @@ def gather(labels, draws: np.ndarray) -> dict[str, _Part]:
         if not same_rank or int(np.prod(shape)) != len(entries):
             parts.update({labels[column]: _Part(draws[None, :, column], []) for _, column in entries})
             continue
-        values = np.empty((1, len(draws), *shape))
+        source = np.empty(shape, int)  # the column of each element
         for index, column in entries:
-            place = tuple(axis.index(tick) for axis, tick in zip(ticks, index, strict=True))
-            values[(0, slice(None), *place)] = draws[:, column]
+            source[tuple(axis.index(tick) for axis, tick in zip(ticks, index, strict=True))] = column
+        values = draws[None, :, source]
         parts[name] = _Part(values, [list(map(int, axis)) if all(map(str.isdigit, axis)) else axis for axis in ticks])
     return parts
 

@@ -1,5 +1,7 @@
 """from_numpyro: order, scale and names are NumPyro's; what cannot be judged is refused in one sentence."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +72,7 @@ def fitted(model, guide, *args):
 def test_logdensity_is_the_models_own_at_100_points():
     target, _ = taddaa.from_numpyro(schools, autoguide.AutoNormal(schools), schools_params(), EFFECT, ERROR)
     with jax.enable_x64(True):
-        found = jax.vmap(lambda x: target.logdensity(x, target.data))(points())
+        found = jax.jit(jax.vmap(lambda x: target.logdensity(x, target.data)))(points())
     assert same_up_to_constant(found, [plain_logdensity(x) for x in points()])
 
 
@@ -83,14 +85,17 @@ def test_scrambled_sites_keep_their_own_coordinates():
         numpyro.sample("unit", dist.Uniform(0.0, numpyro.sample("zeta", dist.HalfNormal(1.0))))
 
     target, approximation = taddaa.from_numpyro(scrambled, guide, {})
+    potential_energy, constrain_fn = numpyro.infer.util.potential_energy, numpyro.infer.util.constrain_fn
     with jax.enable_x64(True):
-        info = numpyro.infer.util.initialize_model(jax.random.key(0), scrambled, validate_grad=False)
         draws = jax.random.normal(jax.random.key(1), (100, SCRAMBLED_DIM))
         named = {"zeta": draws[:, 0], "unit": draws[:, 1], "alpha": draws[:, 2:5], "weights": draws[:, 5:7]}
-        own, theirs = jax.jit(jax.vmap(target.logdensity)), -jax.jit(jax.vmap(info.potential_fn))(named)
+        own, theirs = jax.jit(jax.vmap(target.logdensity)), -jax.jit(jax.vmap(partial(potential_energy, scrambled, (), {})))(named)
         np.testing.assert_allclose(own(draws), theirs, rtol=1e-12)
         assert not np.any(np.isclose(own(draws[:, ::-1]), theirs))  # another order of the coordinates would show
-        values, expected = jax.jit(jax.vmap(target.constrain))(draws), jax.jit(jax.vmap(info.postprocess_fn))(named)
+        values, expected = (
+            jax.jit(jax.vmap(target.constrain))(draws),
+            jax.jit(jax.vmap(partial(constrain_fn, scrambled, (), {}, return_deterministic=True)))(named),
+        )
     assert target.labels[:3] == ("zeta", "unit", "alpha[0]") and target.labels[-1] == "total"
     for name in ("zeta", "unit", "alpha", "weights", "total"):
         np.testing.assert_allclose(values[name], expected[name], rtol=1e-12)
@@ -269,6 +274,17 @@ def test_models_own_params_are_needed():
     refused("params lacks 'shift'", with_param, guide, {})
     target, _ = taddaa.from_numpyro(with_param, guide, {"shift": jnp.array(3.0)})
     assert target.logdensity(jnp.array([3.0])) > target.logdensity(jnp.array([0.0]))
+
+
+def test_a_guides_parameter_named_as_a_site_does_not_fix_that_site():
+    def guide():
+        numpyro.sample("x", dist.Normal(numpyro.param("y", 5.0), numpyro.param("z", 1.0)))
+
+    def model():
+        numpyro.sample("x", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(0.0, 1.0))
+
+    refused("it does not sample the model's y", model, guide, {"y": jnp.array(5.0), "z": jnp.array(1.0)})
 
 
 def test_wrong_arguments():

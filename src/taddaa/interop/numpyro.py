@@ -34,8 +34,7 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
         raise InputError(f"params must be the dict that svi.run(...).params holds, got {type(params).__name__}")
     with jax.enable_x64(True):
         study = _Model(model, params, args, kwargs)
-        target = study.target()
-        return target, _approximation(study, guide, params)
+        return study.target(), _approximation(study, guide, params)
 
 
 class _Site(NamedTuple):
@@ -53,7 +52,9 @@ class _Model:
 
         self.args, self.kwargs = args, kwargs
         self.sites: dict[str, _Site] = {}
-        self.model = handlers.seed(handlers.substitute(model, data=params), 0)
+        # Only parameters: a guide's parameter may have the name of a site of the model.
+        own = handlers.substitute(model, substitute_fn=lambda site: params.get(site["name"]) if site["type"] == "param" else None)
+        self.model = handlers.seed(own, 0)
         try:
             jax.eval_shape(lambda: self._read(params))
         except InputError:
@@ -144,15 +145,13 @@ def _approximation(study: _Model, guide, params) -> Approximation:
 
     if isinstance(guide, autoguide.AutoDelta):
         raise InputError("guide is an AutoDelta, a point without spread; fit an AutoLaplaceApproximation or an AutoNormal instead")
-    if isinstance(guide, autoguide.AutoGuide) and not isinstance(guide, autoguide.AutoGuideList):
+    if isinstance(guide, autoguide.AutoNormal):
+        return _from_autonormal(study, guide, params)
+    if isinstance(guide, autoguide.AutoContinuous):
         _refuse_other_guide(study, guide, params)
-        if isinstance(guide, autoguide.AutoNormal):
-            flat = {part: study.layout.flatten(_per_site(guide, params, study, part)) for part in ("loc", "scale")}
-            return Gaussian(np.asarray(flat["loc"]), np.asarray(flat["scale"]))
-        if isinstance(guide, autoguide.AutoContinuous):
-            posterior = _posterior(guide, params)
-            if posterior is not None:
-                return _from_posterior(study, guide, posterior)
+        posterior = _posterior(guide, params)
+        if posterior is not None:
+            return _from_posterior(study, guide, posterior)
     return _from_sites(study, guide, params)
 
 
@@ -182,26 +181,35 @@ def _sites_of(study: _Model, trace, params) -> dict:
     if missing:
         raise InputError(f"params lacks the guide's {said(missing)}; pass what svi.run(...).params holds for this guide")
     values = {name: site["value"] for name, site in trace.items() if _is_latent(site)}
-    lost = [name for name in study.sites if name not in values]
-    extra = [name for name in values if name not in study.sites]
+    _refuse_other_sites({name: jnp.shape(value) for name, value in values.items()}, {n: site.shape for n, site in study.sites.items()})
+    return {name: values[name] for name in study.sites}
+
+
+def _refuse_other_sites(guide: dict[str, tuple[int, ...]], model: dict[str, tuple[int, ...]]) -> None:
+    lost, extra = [name for name in model if name not in guide], [name for name in guide if name not in model]
     if lost or extra:
         what = f"does not sample the model's {said(lost)}" if lost else f"samples {said(extra)}, which the model does not have"
-        raise InputError(f"guide does not match the model: it {what}; pass the model that this guide was fitted to")
-    for name, site in study.sites.items():
-        if jnp.shape(values[name]) != site.shape:
+        raise InputError(f"guide does not match the model: it {what}; pass the model that this guide was fitted to, and its params")
+    for name, shape in model.items():
+        if guide[name] != shape:
             raise InputError(
-                f"guide does not match the model: site {name!r} has shape {jnp.shape(values[name])} in the guide and "
-                f"{site.shape} in the model; pass the arguments that it was fitted with"
+                f"guide does not match the model: site {name!r} has shape {guide[name]} in the guide and {shape} in the model; "
+                "pass the arguments that it was fitted with"
             )
-    return {name: values[name] for name in study.sites}
 
 
 def _is_latent(site) -> bool:
     return site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
 
 
-def _per_site(guide, params, study: _Model, part: str) -> dict:
-    return {name: np.asarray(params[f"{name}_{guide.prefix}_{part}"], float).reshape(shape) for name, shape in study.layout.shapes.items()}
+def _from_autonormal(study: _Model, guide, params) -> Gaussian:
+    """Read from its parameters, which are named by site: the guide itself need not have seen its model in this process."""
+    parts = {}
+    for part in ("loc", "scale"):
+        end = f"_{guide.prefix}_{part}"
+        parts[part] = {name.removesuffix(end): np.asarray(value, float) for name, value in params.items() if name.endswith(end)}
+        _refuse_other_sites({name: value.shape for name, value in parts[part].items()}, dict(study.layout.shapes))
+    return Gaussian(np.asarray(study.layout.flatten(parts["loc"])), np.asarray(study.layout.flatten(parts["scale"])))
 
 
 def _posterior(guide, params):

@@ -27,6 +27,8 @@ class PyStan:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
+        assert self._worker.stdin is not None and self._worker.stdout is not None
+        self._questions, self._answers = self._worker.stdin, self._worker.stdout
         self._stop = weakref.finalize(self, _stop, self._worker)
         layout = list(zip(model.param_names, [tuple(dims) for dims in model.dims], strict=True))
         self.dim, parameters, shown = self._ask(("open", model.model_name, dict(model.data), layout))
@@ -38,9 +40,9 @@ class PyStan:
 
     def _ask(self, question):
         try:
-            pickle.dump(question, self._worker.stdin)
-            self._worker.stdin.flush()
-            answer = pickle.load(self._worker.stdout)
+            pickle.dump(question, self._questions)
+            self._questions.flush()
+            answer = pickle.load(self._answers)
         except (EOFError, OSError) as error:
             raise InputError(f"model's process ended with exit code {self._worker.poll()}; does its Stan program crash?") from error
         if isinstance(answer, Exception):
