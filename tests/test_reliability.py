@@ -107,6 +107,20 @@ def test_memory_silences_only_rows_without_a_bound():
     assert rows["x[1]", "mean"].rho2 > 0.5
 
 
+def test_what_has_moved_is_an_error_even_if_chains_remember_their_starts():
+    """The paper's check is about bounds of zero: slow chains that moved have shown an error, those that did not nothing."""
+    target = Target(lambda x: -0.5 * jnp.sum((x / 40) ** 2), 2)
+    settings = Settings.paper(preconditioner="identity", iterations=9)
+    report = diagnose(target, Gaussian([80.0, 0.0], [40.0, 40.0]), settings=settings)
+    assert not check_of(report, "forgot the start").passed
+    shifted, centred = report.rows[:2]
+    assert min(shifted.rho2, centred.rho2) > 0.1
+    assert 0 < shifted.bound <= 80
+    assert (shifted.verdict, shifted.reason) == ("error", "")
+    assert (centred.bound, centred.verdict) == (0.0, "untrusted")
+    assert "still remember where they started" in centred.reason
+
+
 def test_the_centred_funnel_is_caught():
     """Chains in its neck cannot leave it: with exact starts nothing moves, and no row may be called free of error."""
 
