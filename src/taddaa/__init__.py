@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import fit
     from .approximation import Approximation, Draws, Gaussian, Sampler, StudentT
+    from .comparison import Comparison, compare, k_hat
     from .diagnosis import diagnose
     from .errors import InputError, MissingExtra
     from .functional import Covariance, Functional, Mean, Quantile, Variance
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Approximation": "approximation",
     "Barker": "kernel",
+    "Comparison": "comparison",
     "Covariance": "functional",
     "DiagnosisError": "report",
     "Draws": "approximation",
@@ -45,17 +48,21 @@ _HOME = {
     "StudentT": "approximation",
     "Target": "target",
     "Variance": "functional",
+    "compare": "comparison",
     "diagnose": "diagnosis",
     "from_callback": "interop.callback",
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",
     "from_stan": "interop.stan",
+    "k_hat": "comparison",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605
 
 
 def __getattr__(name: str):
+    if name == "fit":
+        return import_module(".fit", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'taddaa' has no attribute {name!r}")
     value = getattr(import_module(f".{_HOME[name]}", __name__), name)
@@ -64,4 +71,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, "fit"})
