@@ -78,7 +78,6 @@ def test_data_is_cast_to_the_runs_precision():
 # Compiling --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="a part of each trace is cut out on the device, which compiles a program for each length")
 def test_a_second_diagnosis_compiles_nothing():
     """Also with another seed, approximation and budget; and with other data of the same shape."""
     _, precision, sd = paper_gaussian(3)

@@ -111,7 +111,9 @@ class _Study:
         starts, pilots = draws[:chains], draws[chains:]
         step = engine.kernel.initial_step(engine.target.dim)
         if wanted:
-            found = preconditioner.initial(approximation, pilots, engine.evaluate(pilots)[1])
+            values, gradients = engine.evaluate(pilots)
+            gradients[~np.isfinite(values)] = np.nan  # outside the support they say nothing
+            found = preconditioner.initial(approximation, pilots, gradients)
             step = find_step(engine, engine.start(pilots[:chains], found.metric, step), found.metric, pilots[:chains])
         else:
             found = preconditioner.initial(approximation, starts, np.zeros_like(starts))

@@ -136,7 +136,7 @@ class Engine:
                 chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
                 # The program runs while the next block's random numbers are drawn here.
                 noise = self._draw() if number + 1 < len(lengths) else noise
-                traces.append(Trace(*(np.array(part[:length], np.float32) for part in trace)))
+                traces.append(Trace(*(np.asarray(part)[:length].astype(np.float32) for part in trace)))
             self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
             if on_block is not None:
                 on_block(sum(lengths[: number + 1]), traces[-1])
@@ -152,19 +152,21 @@ class Engine:
         norm = np.linalg.norm(centred, axis=0)
         return jnp.asarray(centre, self.dtype), jnp.asarray(centred / np.where(norm > 0, norm, 1.0), self.dtype)
 
-    def shape_of(self, function: Callable) -> tuple[int, ...]:
-        """The shape of a user's function of the parameters; refused if it cannot be traced or is not numeric."""
+    def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
+        """The shape of a user's function of the parameters; refused if it cannot be traced or returns nothing."""
         point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
-        name = getattr(function, "__name__", "function")
 
         def value(x, data):
             parameters = x if self.target.constrain is None else call_with_data(self.target.constrain, x, data)
             return jnp.asarray(call_with_data(function, parameters, data))
 
         try:
-            return jax.eval_shape(value, point, self._data).shape
+            shape = jax.eval_shape(value, point, self._data).shape
         except Exception as error:
             raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
+        if 0 in shape:
+            raise InputError(f"of={name} must return at least one number, got an array of shape {shape}")
+        return shape
 
     def observe(self, draws, functions: tuple[Callable, ...] = ()) -> np.ndarray:
         """The user's parameters, and then the values of `functions` of them, at the rows of `draws`: (n, k)."""
@@ -259,7 +261,9 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs
             step = jnp.exp(chains.log_step)
             one = lambda point, noise: metropolis(kernel, point, noise, step, metric.push, evaluate_one)  # noqa: E731
             outcome = jax.vmap(one)(chains.point, now)
-            acceptance = jnp.mean(outcome.probability)
+            # Chains that started outside the support and have not found it yet say nothing about the step.
+            inside = jnp.isfinite(chains.point.logdensity)
+            acceptance = jnp.sum(jnp.where(inside, outcome.probability, 0.0)) / jnp.maximum(jnp.sum(inside), 1)
             moved = Chains(
                 outcome.point,
                 adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),

@@ -85,13 +85,19 @@ class Questions:
     def per_row(self, values: np.ndarray) -> np.ndarray:
         return np.concatenate([group.per_row(values) for group in self.groups])
 
+    @property
+    def reference_draws(self) -> np.ndarray | None:
+        """The quantities at the draws that stand for q where a functional of it has no closed form."""
+        return next((reference.quantities for reference in self.references if isinstance(reference, _Sampled)), None)
+
     def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
         """For each group, the interval of F at the late states."""
         late = late[-self.states :]
-        return [
-            joined([piece.functional.interval(piece.window(late), level, self.variance_interval) for piece in group.pieces()])
-            for group in self.groups
-        ]
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities make rows unknown, not warnings
+            return [
+                joined([piece.functional.interval(piece.window(late), level, self.variance_interval) for piece in group.pieces()])
+                for group in self.groups
+            ]
 
     def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each row's estimate and standard error at one snapshot."""
@@ -101,12 +107,15 @@ class Questions:
     def judge(self, late: Sequence[np.ndarray], level: float) -> Judgement:
         """Intervals, each at `level`, of how far every row moved, and the bounds that follow."""
         moved = self.moved(late, level)
-        reference = [interval(level) for interval in self.references]
-        moves = [movement(m, r) for m, r in zip(moved, reference, strict=True)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            reference = [interval(level) for interval in self.references]
+            moves = [movement(m, r) for m, r in zip(moved, reference, strict=True)]
+            unit = np.concatenate([g.functional.unit(late[-1][:, g.columns].std(axis=0, ddof=1)) for g in self.groups])
         estimate, lower, upper = (np.concatenate([getattr(move, part) for move in moves]) for part in Interval._fields)
+        same = self._constant(late)
+        estimate, lower, upper = (np.where(same, 0.0, part) for part in (estimate, lower, upper))
         unknown = ~np.isfinite(estimate) | np.isnan(lower) | np.isnan(upper)
         lower, upper = np.where(unknown, -np.inf, lower), np.where(unknown, np.inf, upper)
-        unit = np.concatenate([g.functional.unit(late[-1][:, g.columns].std(axis=0, ddof=1)) for g in self.groups])
         bounds = bound(lower, upper)
         # An error is found with 95 % probability if it exceeds the half-width by 1.64 standard errors.
         half = np.where(unknown, np.inf, np.maximum(upper - estimate, estimate - lower))
@@ -127,6 +136,16 @@ class Questions:
             unit=unit,
             unknown=unknown,
         )
+
+    def _constant(self, late: Sequence[np.ndarray]) -> np.ndarray:
+        """Rows of quantities that are one and the same number under q and at the late states, as a matrix's fixed zeros are."""
+        draws = self.reference_draws
+        if draws is None:
+            return np.zeros(self.rows, bool)
+        same = np.all(draws == draws[0], axis=0)
+        for values in late:
+            same &= np.all(values == draws[0], axis=0)
+        return self.per_row(same)
 
     def _shown(self, intervals: list[Interval]) -> np.ndarray:
         return np.concatenate([g.functional.shown(i.estimate) for g, i in zip(self.groups, intervals, strict=True)])
@@ -152,7 +171,7 @@ def ask(
         if draws is None:
             draws = _reference_draws(approximation, engine, functions, rng)
             refuse_nan(groups, draws, "draws of the approximation")
-        references.append(_Sampled(group.functional, group.window([draws]), variance_interval))
+        references.append(_Sampled(group, draws, variance_interval))
     return Questions(tuple(groups), functions, tuple(references), variance_interval, states)
 
 
@@ -175,12 +194,13 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Sampled:
-    functional: Functional
-    window: np.ndarray
+    group: RowGroup
+    quantities: np.ndarray
     variance_interval: str
 
     def __call__(self, level: float) -> Interval:
-        return self.functional.interval(self.window, level, self.variance_interval)
+        pieces = self.group.pieces()
+        return joined([p.functional.interval(p.window([self.quantities]), level, self.variance_interval) for p in pieces])
 
 
 def _closed_form(group: RowGroup, target: Target, approximation: Approximation) -> np.ndarray | None:
@@ -212,7 +232,7 @@ def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engin
     for functional in functionals:
         if functional.of is not None:
             if functional.of not in offsets:
-                shape = engine.shape_of(functional.of)
+                shape = engine.shape_of(functional.of, _name_of(functional))
                 offsets[functional.of] = (width, shape)
                 width += int(np.prod(shape))
             columns, names = _function_rows(functional, *offsets[functional.of])
@@ -228,12 +248,16 @@ def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engin
 
 def _function_rows(functional: Functional, offset: int, shape: tuple[int, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
     columns = offset + np.arange(int(np.prod(shape)))
-    name = functional.name or getattr(functional.of, "__name__", "function").strip("<>")
+    name = _name_of(functional)
     if not isinstance(functional, Covariance):
         return columns, tuple(indexed(name, shape))
     if len(columns) != 2:
         raise InputError(f"Covariance(of=…) must return two values, got shape {shape}")
     return columns, (name,)
+
+
+def _name_of(functional: Functional) -> str:
+    return functional.name or getattr(functional.of, "__name__", "function").strip("<>")
 
 
 def _column(labels: tuple[str, ...], which: str | int | None) -> int:

@@ -193,7 +193,7 @@ def _tempered_weights(r: np.ndarray) -> np.ndarray:
     squared = np.sum(r**2, axis=1)
     dim = r.shape[1]
     ordinary = np.median(squared) * stats.chi2.ppf(0.999, dim) / stats.chi2.ppf(0.5, dim)
-    return np.minimum(1.0, ordinary / np.maximum(squared, np.finfo(float).tiny))
+    return ordinary / np.maximum(squared, ordinary) if ordinary > 0 else np.ones(len(r))
 
 
 def _weighted_covariance(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -41,6 +41,11 @@ def correlation_check(walk: Walk, questions: Questions) -> Check:
 
 def all_checks(walk: Walk, questions: Questions, judgement: Judgement) -> list[Check]:
     """Every check of the latest round."""
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities are the judgement's business
+        return _all_checks(walk, questions, judgement)
+
+
+def _all_checks(walk: Walk, questions: Questions, judgement: Judgement) -> list[Check]:
     directions = directions_moved_most(walk)
     return [
         settled(walk, questions, directions),
@@ -194,21 +199,22 @@ def narrow_regions(walk: Walk) -> Check:
 
 
 def nonfinite(walk: Walk) -> Check:
-    """The share of proposals whose log density or gradient was NaN or infinite, over all iterations."""
+    """Proposals whose log density or gradient was NaN or infinite, over all iterations; and chains that never left such a start."""
     share = float(np.mean(np.asarray(walk.chains.nonfinite)) / max(walk.iteration, 1))
-    return Check(
-        "finite proposals",
-        share < NONFINITE_SHARE,
-        share,
-        NONFINITE_SHARE,
-        f"{share:.0%} of the proposals had a NaN or infinite log density or gradient",
-    )
+    lost = int(np.sum(~np.isfinite(np.asarray(walk.chains.point.logdensity))))
+    message = f"{share:.0%} of the proposals had a NaN or infinite log density or gradient"
+    if lost:
+        message = f"{lost} chains started where the log density is not finite and never found its support"
+    passed = share < NONFINITE_SHARE and not lost
+    return Check("finite proposals", passed, share, NONFINITE_SHARE, message, more_iterations=lost > 0)
 
 
 def tails(walk: Walk, questions: Questions) -> Check:
-    """Moments that do not exist: the tail index of the moved draws against what each functional needs."""
+    """Moments that do not exist: the tail index of the moved draws, and of q's where they were needed, against each row's need."""
     needs = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
     index = _by_pieces(lambda *late: tail_index(np.concatenate(late)), *walk.late_quantities)
+    if questions.reference_draws is not None:
+        index = np.maximum(index, _by_pieces(tail_index, questions.reference_draws))
     limit = np.concatenate([np.full(len(group.labels), needs.get(group.functional.label, np.inf)) for group in questions.groups])
     flagged = np.flatnonzero(questions.per_row(index) > limit)
     return Check(
@@ -216,7 +222,7 @@ def tails(walk: Walk, questions: Questions) -> Check:
         not flagged.size,
         float(index.max()),
         VARIANCE_TAIL,
-        "its moved draws have tails so heavy that this moment may not exist; ask for quantiles instead",
+        "its draws have tails so heavy that this moment may not exist; ask for quantiles instead",
         rows=tuple(flagged.tolist()),
     )
 
@@ -233,7 +239,7 @@ def precise(judgement: Judgement) -> Check:
         "its interval is so wide that a large error could hide in it: a few chains are far from the others, or there are too few",
         rows=tuple(flagged.tolist()),
         only_zero=True,
-        more_iterations=True,
+        more_iterations=bool(np.any(np.isfinite(width[flagged]))),  # an infinite one needs more chains instead
     )
 
 

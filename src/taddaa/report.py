@@ -140,6 +140,12 @@ class Report:
 
         return pandas.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(Row)])
 
+    def to_datatree(self):
+        """An ArviZ DataTree: groups for starts, moved draws, rows and checks (needs the extra `arviz`)."""
+        from .datatree import report_to_datatree
+
+        return report_to_datatree(self)
+
     def worst(self, count: int | None = None) -> list[Row]:
         """Rows by verdict (errors, then untrusted, then the rest) and size, largest relative bound first."""
         order = {ERROR: 0, UNTRUSTED: 1, NO_ERROR: 2}
@@ -271,9 +277,10 @@ class Report:
             )
         try:
             return cls(
-                rows=tuple(Row(**{key: _number(value) for key, value in row.items()}) for row in content["rows"]),
+                rows=tuple(Row(**{**row, **_numbers(row, Row)}) for row in content["rows"]),
                 checks=tuple(
-                    Check(**{**check, "rows": None if check["rows"] is None else tuple(check["rows"])}) for check in content["checks"]
+                    Check(**{**check, **_numbers(check, Check), "rows": None if check["rows"] is None else tuple(check["rows"])})
+                    for check in content["checks"]
                 ),
                 cost=Cost(**content["cost"]),
                 provenance=Provenance(**content["provenance"]),
@@ -283,7 +290,7 @@ class Report:
                 start_draws=_array(content["start_draws"]),
                 moved_draws=_array(content["moved_draws"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"this report is damaged: {type(error).__name__} at {error}") from error
 
 
@@ -336,6 +343,11 @@ _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def _number(value: Any) -> Any:
     return _NAMED.get(value, value) if isinstance(value, str) else value
+
+
+def _numbers(stored: dict[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that hold numbers, with infinities restored; a parameter may be named NaN."""
+    return {field.name: _number(stored[field.name]) for field in fields(kind) if field.type in (float, "float")}
 
 
 def _array(value: Any) -> np.ndarray:

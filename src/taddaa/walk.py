@@ -158,8 +158,9 @@ def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray
 
 
 def squared_correlation(starts: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """ρ² of each column with itself at the start; 0 where either does not vary."""
-    starts, moved = starts - starts.mean(axis=0), moved - moved.mean(axis=0)
+    """ρ² of each column with itself at the start; 0 where either does not vary or is infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        starts, moved = [np.nan_to_num(part - part.mean(axis=0), posinf=0.0, neginf=0.0) for part in (starts, moved)]
     # Scaled first: squares of values near the largest float would overflow.
     starts, moved = [part / np.maximum(np.abs(part).max(axis=0), np.finfo(float).tiny) for part in (starts, moved)]
     scale = (starts**2).sum(axis=0) * (moved**2).sum(axis=0)
