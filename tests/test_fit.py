@@ -106,7 +106,7 @@ def test_a_fixed_df_stays():
     assert set(found.approximation._df) == {5.0}
 
 
-@pytest.mark.parametrize("family", [MeanField(), FullRank(), Tails(), Tails(4.0)], ids=lambda family: repr(family))
+@pytest.mark.parametrize("family", [MeanField(), FullRank(), Tails(), Tails(4.0)], ids=repr)
 def test_a_familys_draws_have_its_density(family):
     """E_q[r/q] = 1 for another density r with lighter tails; and a zero step stays. A wrong density gives another number."""
     with jax.enable_x64(True):
@@ -229,7 +229,7 @@ def test_bad_options_get_one_sentence(options, words):
 
 
 def test_bad_targets_get_one_sentence():
-    with pytest.raises(InputError, match="wrap it: taddaa.Target"):
+    with pytest.raises(InputError, match=r"wrap it: taddaa\.Target"):
         fit.meanfield(two_modes)
     with pytest.raises(InputError, match="pass starts="):
         fit.laplace(Target(lambda x: jnp.sum(x) + jnp.nan, 2))

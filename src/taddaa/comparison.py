@@ -26,6 +26,7 @@ from .walk import Progress
 
 WEIGHT_DRAWS = 10_000
 MOST_NUMBERS = 40_000_000  # draws × dimension, at most
+UNDERFLOW = -700.0  # a log weight, relative to the largest, that is 0 as a number
 LARGEST_K = 0.7  # above it importance weights, and all that is computed from them, cannot be trusted
 WHOLE = "whole approximation"
 COMPARATORS = {
@@ -171,11 +172,17 @@ def _elbo(log_weights: np.ndarray) -> float:
 
 
 def _smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Pareto-smoothed log weights, on the scale they had, and k-hat (arviz-stats expects the weights' negative)."""
+    """Pareto-smoothed log weights, on the scale they had, and k-hat (arviz-stats expects the weights' negative).
+
+    k-hat is −∞ where all weights are equal, and ∞ where a few draws hold so much of the weight that no tail can be fitted.
+    """
     array_stats = require("arviz_stats.base", "compare").array_stats
     top = np.max(log_weights)
     if np.ptp(log_weights) < 1e-10 * max(1.0, abs(top)):
         return log_weights, -math.inf  # q is p: there is no tail
+    tail = math.ceil(min(0.2 * len(log_weights), 3 * math.sqrt(len(log_weights))))  # the draws that k-hat is fitted to
+    if np.sort(log_weights)[-(3 * tail) // 4] - top < UNDERFLOW:
+        return log_weights, math.inf  # the fit would divide by weights that are 0, and give a harmless number
     normalised, k = array_stats.psislw(-(log_weights - top))
     # What is returned is normalised; the lower weights, which smoothing leaves alone, say by how much.
     normalised = np.asarray(normalised, float)
