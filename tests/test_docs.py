@@ -18,7 +18,7 @@ def python_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/choosing.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/choosing.md", "docs/fit-and-compare.md"])
 def test_code_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
