@@ -10,7 +10,7 @@ from scipy import stats
 
 import taddaa
 from known import paper_gaussian
-from taddaa import InputError, StudentT, Target, fit
+from taddaa import InputError, Sampler, StudentT, Target, fit
 from taddaa.fit.family import FullRank, MeanField, Tails
 from taddaa.interop.callback import host_logdensity
 
@@ -90,6 +90,19 @@ def test_pathfinder_comes_near_on_a_gaussian_in_even_units():
     np.testing.assert_allclose(np.log(variances(found.approximation) / np.diag(truth)), 0, atol=0.5)
     assert found.elbo == pytest.approx(0.5 * np.linalg.slogdet(2 * np.pi * truth)[1], abs=0.1)
     assert found.elbo == pytest.approx(found.elbo_trace.max(), abs=0.5)
+
+
+def test_pathfinder_keeps_its_low_rank_in_high_dimension(monkeypatch):
+    target = Target(gaussian, DIM, data={"centre": np.array([1.0, -2.0, 0.0]), "precision": _PRECISION})
+    dense = fit.pathfinder(target, restarts=1).approximation
+    monkeypatch.setattr(fit, "DENSE_DIM", 1)
+    found = fit.pathfinder(target, restarts=1)
+    sampler = found.approximation
+    assert isinstance(sampler, Sampler) and np.isfinite(found.elbo)
+    draws, scale = sampler.sample(np.random.default_rng(0), 20_000), np.sqrt(variances(dense))
+    np.testing.assert_allclose((draws.mean(axis=0) - dense.mean()) / scale, 0, atol=0.04)
+    np.testing.assert_allclose(np.cov(draws.T) / np.outer(scale, scale), dense.covariance() / np.outer(scale, scale), atol=0.06)
+    np.testing.assert_allclose(sampler.logdensity(draws[:50]), dense.logdensity(draws[:50]), rtol=1e-6)
 
 
 def test_student_t_recovers_a_product_of_t():

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
+from scipy import linalg, stats
 
 from ..approximation import Approximation, Gaussian, Sampler
 from ..errors import InputError, require
@@ -201,6 +201,19 @@ def _pathfinder_approximation(local: Local) -> Approximation:
     """A Gaussian, written out; in high dimension a sampler that keeps its low rank."""
     if len(local.mean) <= DENSE_DIM:
         return Gaussian(local.mean, covariance=local.covariance)
-    lbfgs = require("blackjax.optimizers.lbfgs", "fit")
-    at_mean = (local.mean, np.zeros_like(local.mean), local.alpha, local.beta, local.gamma)
-    return Sampler(lambda key, count: lbfgs.bfgs_sample(key, count, *map(jnp.asarray, at_mean))[0], len(local.mean), mean=local.mean)
+    root = np.sqrt(local.alpha)
+    basis, triangle = np.linalg.qr(local.beta / root[:, None])
+    factor = np.linalg.cholesky(np.eye(len(triangle)) + triangle @ local.gamma @ triangle.T)
+
+    def sample(key, count):
+        white = np.asarray(jax.random.normal(key, (count, len(root))), float)
+        inner = white @ basis
+        return local.mean + root * (white + (inner @ factor.T - inner) @ basis.T)
+
+    def logdensity(x):
+        scaled = (np.asarray(x) - local.mean) / root
+        inner = scaled @ basis
+        white = scaled + (linalg.solve_triangular(factor, inner.T, lower=True).T - inner) @ basis.T
+        return stats.norm.logpdf(white).sum(axis=-1) - np.log(root).sum() - np.log(np.diag(factor)).sum()
+
+    return Sampler(sample, len(root), logdensity, mean=local.mean)
