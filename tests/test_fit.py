@@ -165,6 +165,13 @@ def test_too_few_steps_are_not_convergence():
     assert len(found.elbo_trace) == 200
 
 
+def test_a_climb_that_does_not_arrive_is_said(monkeypatch):
+    monkeypatch.setattr(fit.path, "MOST_CLIMB", 3)
+    monkeypatch.setattr(fit, "MOST_CLIMB", 3)
+    found = fit.pathfinder(GAUSSIAN, restarts=1)
+    assert not found.converged and "did not arrive in 3 iterations" in str(found)
+
+
 def test_gradients_are_counted():
     """A host function sees every evaluation: those of the fit, and the log densities of its ELBOs, which are no gradients."""
     seen = 0

@@ -16,7 +16,7 @@ from ..errors import InputError, require
 from ..target import Target
 from .ascent import FINAL_DRAWS, FitProgress, ascend
 from .family import Family, Features, FullRank, MeanField, Tails
-from .path import Local, best_local, find_mode, programs
+from .path import MOST_CLIMB, Local, best_local, find_mode, programs
 from .result import Fit, Restart, gather
 from .start import Options, climb_all
 
@@ -153,7 +153,9 @@ def pathfinder(
     features = Features(np.stack([local.mean for _, local in kept]), np.stack([local.sd for _, local in kept]) * stats.norm.ppf(0.75))
     best = int(np.argmax(elbos))
     notes = [f"{len(paths) - len(kept)} of {len(paths)} restarts found no Gaussian with a finite ELBO"] * (len(kept) < len(paths))
-    converged = np.isfinite(elbos)
+    converged = np.isfinite(elbos) & np.array([len(path.points) <= MOST_CLIMB for path, _ in kept])
+    if not converged[best]:
+        notes.append(f"L-BFGS did not arrive in {MOST_CLIMB} iterations, so the fit may be poor; scale the parameters, or use meanfield")
     spent = sum(path.evaluations for path in paths)
     return gather(fits, elbos, kept[best][1].elbos, spent, converged, features, best, notes)
 
