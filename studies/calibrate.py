@@ -102,7 +102,7 @@ def page(rows: pd.DataFrame) -> None:
         "Written by `make calibrate`; do not edit. Every target here has a known truth (closed form, exact draws, or long reference "
         "runs). A *material* error is one over 0.3 posterior standard deviations (means) or 0.3 in log variance. *Ours* is "
         "`Settings()`, all intervals of a report holding together at 95 %; *paper* is `Settings.paper()`, each by itself. "
-        f"Of each target the first {SHOWN} parameters count; {SEEDS} seeds a cell, {EXACT_SEEDS} for exact approximations below d = {LARGE}.",
+        f"Of each target the first {SHOWN} parameters count; {SEEDS} seeds a cell, {EXACT_SEEDS} for exact ones below d = {LARGE}.",
         "## All targets together",
         table(summary(rows, ["kind", "method"])),
         "- **false bounds**: rows with verdict *error* whose bound is over the true error by more than 0.1.\n"

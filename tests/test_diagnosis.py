@@ -191,10 +191,9 @@ def test_runs_on_while_quantities_move_and_stops_when_they_settle():
     """From far away a plan of few iterations is not enough: the chains run on, and then settle."""
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 3)
     far = Gaussian(np.full(3, 30.0), np.ones(3))
-    slow = Settings(chains=100, iterations=12, preconditioner="identity")
+    slow = Settings(chains=100, iterations=12, preconditioner="identity", budget=64)
     report = diagnose(target, far, settings=slow)
-    assert report.cost.iterations > 12
-    assert report.cost.iterations in {24, 48, 96}
+    assert report.cost.iterations in {24, 48, 96, 192, 384}
     assert report.cost.planned_iterations == 12
     for row in rows_of(report, "mean"):
         assert row.verdict == "error"

@@ -115,10 +115,7 @@ class Walk:
         chains, dim = self.starts.shape
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
-        if self.engine.kernel.uses_gradient:
-            gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
-        else:
-            gradients = self.engine.evaluate(positions)[1]
+        gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
         metric = self.preconditioner.improved(self.metric, positions, gradients)
         if metric is not self.metric:
             self.metric = metric
@@ -127,7 +124,9 @@ class Walk:
     def snapshot(self) -> Snapshot:
         point = self.chains.point
         positions = np.asarray(point.position, float)
-        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(point.gradient, float))
+        # A kernel without gradients still needs them here: checks and metrics are made of them.
+        gradients = point.gradient if self.engine.kernel.uses_gradient else self.engine.evaluate(positions)[1]
+        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, float))
 
     @property
     def late_quantities(self) -> list[np.ndarray]:
