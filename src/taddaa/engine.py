@@ -8,7 +8,7 @@ so progress, settle tests and checkpoints have a natural place between blocks.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from .target import Target, call_with_data, first_line, flat_values
 
 BLOCK_ITERATIONS = 20
 BLOCK_BYTES = 2**26  # of random numbers, so that memory stays O(N d) in high dimension
+DOUBLE_TRACES = 1000  # dimensions up to which per-iteration paths are kept in double precision
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
 
 
@@ -32,7 +33,7 @@ class Chains(NamedTuple):
     point: Point  # batched: (N, d), (N,), (N, d), (N, d)
     log_step: Any
     clock: Any  # iterations since the metric last changed
-    accepted: Any  # (N,) moves since the trace began
+    accepted: Any  # (N,) moves in the latest round
     nonfinite: Any  # (N,) non-finite proposals, ever
 
 
@@ -72,7 +73,8 @@ class Engine:
         self.dtype = jnp.dtype(dtype)
         self._noise = HostNoise(seed) if jax.default_backend() == "cpu" else DeviceNoise(seed)
         self._data = jax.tree.map(self._cast, target.data)
-        self._programs = _programs(target.logdensity, kernel, target.data is not None)
+        self._programs = target.compiled(kernel, lambda: _programs(target.logdensity, kernel, target.data is not None))
+        self._trace_dtype = float if target.dim <= DOUBLE_TRACES else np.float32
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
 
     def _cast(self, leaf):
@@ -136,7 +138,7 @@ class Engine:
                 chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
                 # The program runs while the next block's random numbers are drawn here.
                 noise = self._draw() if number + 1 < len(lengths) else noise
-                traces.append(Trace(*(np.asarray(part)[:length].astype(np.float32) for part in trace)))
+                traces.append(Trace(*(np.asarray(part)[:length].astype(self._trace_dtype) for part in trace)))
             self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
             if on_block is not None:
                 on_block(sum(lengths[: number + 1]), traces[-1])
@@ -157,8 +159,7 @@ class Engine:
         point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
 
         def value(x, data):
-            parameters = x if self.target.constrain is None else call_with_data(self.target.constrain, x, data)
-            return jnp.asarray(call_with_data(function, parameters, data))
+            return jnp.asarray(call_with_data(function, self.target.parameters(x, data), data))
 
         try:
             shape = jax.eval_shape(value, point, self._data).shape
@@ -173,7 +174,7 @@ class Engine:
         target = self.target
         if target.constrain is None and not functions:
             return np.asarray(draws, float)
-        program = _observer(target.constrain, functions)
+        program = target.compiled(functions, lambda: _observer(target, functions))
         rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
         parts = []
         for first in range(0, len(draws), rows):
@@ -198,7 +199,7 @@ class HostNoise:
         return Noise(
             self._rng.standard_normal((iterations, chains, dim), np.float32),
             self._rng.random((iterations, chains, uniforms), np.float32),
-            self._rng.random((iterations, chains), np.float32),
+            self._rng.random((iterations, chains)),  # in double precision: a zero would accept anything
         )
 
 
@@ -219,7 +220,7 @@ def _device_noise(key, normal, uniform, accept) -> Noise:
     return Noise(
         jax.random.normal(keys[0], normal, jnp.float32),
         jax.random.uniform(keys[1], uniform, jnp.float32),
-        jax.random.uniform(keys[2], accept, jnp.float32),
+        jax.random.uniform(keys[2], accept),
     )
 
 
@@ -233,12 +234,11 @@ class _Programs(NamedTuple):
     advance: Callable
 
 
-@lru_cache(maxsize=32)
 def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs:
-    """The compiled programs of a log density and a kernel: a second diagnosis of the same target compiles nothing."""
+    """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
 
     def density(x, data):
-        return logdensity(x, data) if has_data else logdensity(x)
+        return jnp.asarray(logdensity(x, data) if has_data else logdensity(x), x.dtype)
 
     @jax.jit
     def evaluate(draws, data):
@@ -251,9 +251,9 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs
         def evaluate_one(x) -> Point:
             if not kernel.uses_gradient:
                 zeros = jnp.zeros_like(x)
-                return Point(x, density(x, data).astype(dtype), zeros, zeros)
+                return Point(x, density(x, data), zeros, zeros)
             value, gradient = jax.value_and_grad(density)(x, data)
-            return Point(x, value.astype(dtype), gradient, metric.pull(gradient))
+            return Point(x, value, gradient, metric.pull(gradient))
 
         def iterate(i, carried):
             chains, trace = carried
@@ -291,12 +291,11 @@ def _summary(position, centre, anchor):
     return mean + centre, squares / (len(position) - 1), rho2
 
 
-@lru_cache(maxsize=32)
-def _observer(constrain: Callable | None, functions: tuple[Callable, ...]) -> Callable:
+def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
     @jax.jit
     def observe(draws, data):
         def one(x):
-            parameters = x if constrain is None else call_with_data(constrain, x, data)
+            parameters = target.parameters(x, data)
             values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
             return jnp.concatenate([flat_values(parameters), *values])
 

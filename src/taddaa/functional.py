@@ -150,7 +150,8 @@ class Covariance(Functional):
 
     def __post_init__(self):
         super().__post_init__()
-        if (self.of is None) != (self.first is not None and self.second is not None):
+        given = (self.first is not None) + (self.second is not None)
+        if given != (2 if self.of is None else 0):
             raise InputError("Covariance needs two parameters, Covariance('a', 'b'), or of= a function that returns two values")
 
     @property

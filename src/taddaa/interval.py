@@ -2,7 +2,8 @@
 
 Arrays have shape (N, W, k): N independent chains, W late states of each, k quantities at once. With W = 1 these are the
 textbook intervals. With W > 1 the W states of a chain are averaged first, so that the N averages are independent and the
-correlation within a chain costs width, not coverage. Plain SciPy in float64; nothing here knows names or samplers.
+correlation within a chain costs width, not coverage. (Chains are independent given the metric and step size that they
+share, and nearly so without: the paper's Theorem 1.) Plain SciPy in float64; nothing here knows names or samplers.
 """
 
 from typing import NamedTuple
@@ -71,6 +72,24 @@ def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
     return Interval(estimate, centre - z * error, centre + z * error)
 
 
+def excess_width(window: np.ndarray, kurtosis: np.ndarray) -> np.ndarray:
+    """How much wider Bonett's interval is with a known kurtosis than with the window's own, where that is smaller; at least 1.
+
+    Draws that happen to miss a heavy tail look light, and their interval is too narrow just when the estimate is too low.
+    """
+    flat = window.reshape(-1, window.shape[-1])
+    centred = flat - flat.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = (centred**4).mean(axis=0) / (centred**2).mean(axis=0) ** 2
+        return np.sqrt(np.nan_to_num(np.maximum((kurtosis - 1) / (own - 1), 1.0), nan=1.0, posinf=1.0))
+
+
+def widened(interval: Interval, factor: np.ndarray) -> Interval:
+    """The same estimate with limits `factor` times as far from it."""
+    estimate, lower, upper = interval
+    return Interval(estimate, estimate - factor * (estimate - lower), estimate + factor * (upper - estimate))
+
+
 def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     """Order statistics of ranks B(α/2, n, p) and B(1−α/2, n, p) + 1, B the binomial quantile: exact for any distribution.
 
@@ -81,9 +100,10 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     total = count * states
     ordered = np.sort(window.reshape(total, columns), axis=0)
     estimate = ordered[max(int(np.ceil(total * p)), 1) - 1]
-    below = (window <= estimate).mean(axis=1)
+    # The larger of two spreads: with ties, all states may lie at or below the estimate.
+    spread = np.maximum(*((relation(window, estimate)).mean(axis=1).var(axis=0, ddof=1) for relation in (np.less_equal, np.less)))
     with np.errstate(divide="ignore"):
-        effective = p * (1 - p) / (below.var(axis=0, ddof=1) / count)
+        effective = p * (1 - p) / (spread / count)
     effective = np.clip(np.nan_to_num(effective, posinf=total), count, total).astype(int)
     low = stats.binom.ppf((1 - level) / 2, effective, p)
     high = stats.binom.ppf((1 + level) / 2, effective, p) + 1

@@ -10,16 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from .approximation import Approximation, Draws
+from .approximation import Approximation, Draws, Gaussian
 from .engine import Engine
 from .errors import InputError
 from .functional import Covariance, Functional
-from .interval import Interval, bound, exactly, joined, movement
+from .interval import Interval, bound, exactly, excess_width, joined, movement, widened
 from .target import Target, indexed
 
 REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
 REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
 PIECE = 500  # rows judged at a time
+LEAST_SEEN = 10  # chains that must differ from the rest for a mean or variance to have an interval
 FOUND_PROBABILITY = 0.95  # with which an error of the size `detectable` is found
 ONE_SIGMA = 2 * stats.norm.cdf(1) - 1
 
@@ -37,7 +38,8 @@ class Judgement(NamedTuple):
     detectable: np.ndarray
     relative_detectable: np.ndarray
     unit: np.ndarray  # what `relative_…` is measured in
-    unknown: np.ndarray  # the functional is not a finite number
+    unknown: np.ndarray  # the functional is not a finite number, or
+    unseen: np.ndarray  # too few chains show anything but one and the same value
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Questions:
     references: tuple[Callable[[float], Interval], ...]  # for each group: level → interval of F(q)
     variance_interval: str
     states: int
+    kurtosis: np.ndarray | None  # of each quantity under q, where it may be heavy-tailed
 
     @property
     def rows(self) -> int:
@@ -94,10 +97,14 @@ class Questions:
         """For each group, the interval of F at the late states."""
         late = late[-self.states :]
         with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities make rows unknown, not warnings
-            return [
-                joined([piece.functional.interval(piece.window(late), level, self.variance_interval) for piece in group.pieces()])
-                for group in self.groups
-            ]
+            return [joined([self._interval(piece, late, level) for piece in group.pieces()]) for group in self.groups]
+
+    def _interval(self, group: RowGroup, late: Sequence[np.ndarray], level: float) -> Interval:
+        window = group.window(late)
+        found = group.functional.interval(window, level, self.variance_interval)
+        if self.kurtosis is None or group.functional.label != "variance" or self.variance_interval != "bonett":
+            return found
+        return widened(found, excess_width(window, self.kurtosis[group.columns]))
 
     def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each row's estimate and standard error at one snapshot."""
@@ -114,7 +121,8 @@ class Questions:
         estimate, lower, upper = (np.concatenate([getattr(move, part) for move in moves]) for part in Interval._fields)
         same = self._constant(late)
         estimate, lower, upper = (np.where(same, 0.0, part) for part in (estimate, lower, upper))
-        unknown = ~np.isfinite(estimate) | np.isnan(lower) | np.isnan(upper)
+        unseen = ~same & self._unseen(late)
+        unknown = ~np.isfinite(estimate) | np.isnan(lower) | np.isnan(upper) | unseen
         lower, upper = np.where(unknown, -np.inf, lower), np.where(unknown, np.inf, upper)
         bounds = bound(lower, upper)
         # An error is found with 95 % probability if it exceeds the half-width by 1.64 standard errors.
@@ -135,6 +143,7 @@ class Questions:
             relative_detectable=relative_detectable,
             unit=unit,
             unknown=unknown,
+            unseen=unseen,
         )
 
     def _constant(self, late: Sequence[np.ndarray]) -> np.ndarray:
@@ -146,6 +155,16 @@ class Questions:
         for values in late:
             same &= np.all(values == draws[0], axis=0)
         return self.per_row(same)
+
+    def _unseen(self, late: Sequence[np.ndarray]) -> np.ndarray:
+        """Rows of rare events: an interval from a handful of them is no interval. Quantiles are exact all the same."""
+        differs = np.zeros(late[-1].shape, bool)
+        common = np.median(late[-1], axis=0)
+        for values in late[-self.states :]:
+            differs |= values != common
+        rare = self.per_row(differs.sum(axis=0) < LEAST_SEEN)
+        exact = np.concatenate([np.full(len(g.labels), g.functional.label.startswith("q")) for g in self.groups])
+        return rare & ~exact
 
     def _shown(self, intervals: list[Interval]) -> np.ndarray:
         return np.concatenate([g.functional.shown(i.estimate) for g, i in zip(self.groups, intervals, strict=True)])
@@ -172,7 +191,10 @@ def ask(
             draws = _reference_draws(approximation, engine, functions, rng)
             refuse_nan(groups, draws, "draws of the approximation")
         references.append(_Sampled(group, draws, variance_interval))
-    return Questions(tuple(groups), functions, tuple(references), variance_interval, states)
+    kurtosis = None
+    if not isinstance(approximation, Gaussian) or draws is not None:
+        kurtosis = _kurtosis(_reference_draws(approximation, engine, functions, rng) if draws is None else draws)
+    return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis)
 
 
 def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -> None:
@@ -201,6 +223,12 @@ class _Sampled:
     def __call__(self, level: float) -> Interval:
         pieces = self.group.pieces()
         return joined([p.functional.interval(p.window([self.quantities]), level, self.variance_interval) for p in pieces])
+
+
+def _kurtosis(draws: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        centred = draws - draws.mean(axis=0)
+        return np.nan_to_num((centred**4).mean(axis=0) / (centred**2).mean(axis=0) ** 2, nan=1.0, posinf=1.0)
 
 
 def _closed_form(group: RowGroup, target: Target, approximation: Approximation) -> np.ndarray | None:

@@ -124,7 +124,11 @@ class FromApproximation(Preconditioner):
                 return Found(Diagonal(jnp.asarray(np.sqrt(np.diag(covariance)))), note)
         if covariance.ndim == 1:
             return Found(Diagonal(jnp.asarray(np.sqrt(covariance))), "")
-        return Found(Dense(jnp.asarray(np.linalg.cholesky(covariance))), "")
+        try:
+            return Found(Dense(jnp.asarray(np.linalg.cholesky(covariance))), "")
+        except np.linalg.LinAlgError:
+            note = "the draws' covariance matrix is singular: its diagonal was used as preconditioner"
+            return Found(Diagonal(jnp.asarray(np.sqrt(np.diag(covariance)))), note)
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,10 @@ class Fisher(Preconditioner):
         if len(x) < 10 or np.any(_spread(g) == 0):
             found = FromApproximation().initial(approximation, draws, gradients)
             reason = f"only {len(x)} of {len(draws)} pilot draws have finite gradients" if len(x) < 10 else "some gradients do not vary"
-            return Found(found.metric, f"the approximation's own covariance was used as preconditioner, because {reason}")
+            metric = found.metric
+            if isinstance(metric, Diagonal) and len(metric.scale) <= LARGEST_FULL:
+                metric = Dense(jnp.diag(metric.scale))  # so that the chains may still improve it
+            return Found(metric, f"the approximation's own covariance was used as preconditioner, because {reason}")
         dim = x.shape[1]
         if dim > LARGEST_FULL:
             scale = jnp.asarray(_fisher_scale(x, g))

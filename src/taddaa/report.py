@@ -188,8 +188,9 @@ class Report:
         failed = {check.name for check in self.checks if not check.passed}
         if not failed and len(self.checks) > 1:
             return (
-                f"All checks passed: report.moved holds {len(self.moved_draws)} nearly independent posterior draws, better than the "
-                "approximation's own. Use them for means, variances and intervals; not for far tails or rare events.",
+                f"All checks passed: report.moved holds {len(self.moved_draws)} draws that behave like nearly independent draws of the "
+                "posterior around the approximation. Use them for means, variances and intervals; not for far tails or rare events. "
+                "A mode that no chain reached is not in them (other_starts= looks for one).",
             )
         advice = []
         if failed & {

@@ -83,9 +83,9 @@ class Settings:
             states=1,
             checks="correlation",
         )
-        if changes.get("kernel") == "hmc":
-            changes["kernel"] = HMC(jitter=0.0)
-        return replace(settings, **changes)
+        settings = replace(settings, **changes)
+        named_hmc = isinstance(changes.get("kernel"), str) and isinstance(settings.kernel, HMC)
+        return replace(settings, kernel=HMC(jitter=0.0)) if named_hmc else settings
 
     def plan(self, dim: int) -> Plan:
         """N and T for a target of this dimension."""

@@ -12,6 +12,8 @@ import numpy as np
 
 from .errors import InputError, whole_dimension
 
+MOST_PROGRAMS = 16  # kept by a Target
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -33,6 +35,7 @@ class Target:
     constrain: Callable[..., Any] | None = None
 
     def __post_init__(self):
+        object.__setattr__(self, "_programs", {})
         if not callable(self.logdensity):
             raise InputError(f"logdensity must be a function of a flat vector, got {type(self.logdensity).__name__}: {self.logdensity!r}")
         whole_dimension(self.dim)
@@ -56,6 +59,25 @@ class Target:
         if bad:
             raise InputError(f"data must hold only arrays and numbers, got something else at data{bad[0]}")
 
+    def parameters(self, x, data):
+        """The user's view of a flat vector: `constrain(x)`, or x itself."""
+        return x if self.constrain is None else call_with_data(self.constrain, x, data)
+
+    def compiled(self, what: Any, make: Callable[[], Any]) -> Any:
+        """A compiled program of this target, made once: what a Target closes over must not change while it is used.
+
+        Another Target of the same function starts afresh. Functions are told apart by identity, and the oldest programs
+        are dropped.
+        """
+        programs: dict = self.__dict__["_programs"]
+        parts = what if isinstance(what, tuple) else (what,)
+        key = (*(id(part) if callable(part) else part for part in parts), jnp.result_type(float))
+        if key not in programs:
+            while len(programs) >= MOST_PROGRAMS:
+                programs.pop(next(iter(programs)))
+            programs[key] = (make(), what)  # keeping `what` alive keeps its identity its own
+        return programs[key][0]
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The name of each of the user's parameters."""
@@ -63,7 +85,7 @@ class Target:
         found: list[str] = []
 
         def read_names(x, data):
-            for name, leaf in named_leaves(x if self.constrain is None else call_with_data(self.constrain, x, data)):
+            for name, leaf in named_leaves(self.parameters(x, data)):
                 found.extend(indexed(name, jnp.shape(leaf)))
 
         try:
@@ -71,6 +93,11 @@ class Target:
         except Exception as error:
             raise InputError(f"constrain failed on a vector of length {self.dim}: {first_line(error)}") from error
         labels = tuple(found)
+        if not labels:
+            raise InputError("constrain must return at least one parameter, got none")
+        if len(set(labels)) < len(labels) and self.names is None:
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise InputError(f"constrain's parameters must have names of their own, got {twice!r} more than once")
         if self.names is None:
             return labels
         if len(self.names) != len(labels):

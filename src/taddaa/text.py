@@ -32,7 +32,8 @@ def report_text(report: Report) -> str:
         "",
         "How to read it: short Markov chains started at draws of the approximation q and moved towards the target. What they moved,",
         "q had wrong by at least 'error ≥' (a variance's error is in log variance: 0.69 is a factor of 2; 'relative' counts in moved",
-        "standard deviations). 'no error found' is not proof of accuracy: it says that an error of 'would see' would have shown.",
+        "standard deviations). 'no error found' is not proof of accuracy: an error of 'would see' would have shown, given that the",
+        f"chains have arrived{', which the one check made here cannot tell' if len(report.checks) == 1 else ''}.",
     ]
     return "\n".join(lines)
 

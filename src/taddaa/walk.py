@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .engine import Chains, Engine, Trace
+from .kernel import HMC
 from .plan import Plan
 from .precondition import Metric, Preconditioner
 
@@ -97,7 +98,7 @@ class Walk:
         def tell(done: int, trace: Trace) -> None:
             if self.on_progress is not None:
                 rho2 = float(trace.rho2[-1].max())
-                stage = "opening" if self.rounds == 0 else f"running on, round {self.rounds}"
+                stage = "first round" if self.rounds == 0 else f"running on, round {self.rounds}"
                 self.on_progress(Progress(stage, before + done, max(goal, before + done), float(trace.acceptance[-1]), rho2))
 
         before, goal = self.iteration, self.plan.iterations * 2**self.rounds
@@ -125,8 +126,14 @@ class Walk:
         point = self.chains.point
         positions = np.asarray(point.position, float)
         # A kernel without gradients still needs them here: checks and metrics are made of them.
-        gradients = point.gradient if self.engine.kernel.uses_gradient else self.engine.evaluate(positions)[1]
+        gradients = point.gradient if self.engine.kernel.uses_gradient else np.nan_to_num(self.engine.evaluate(positions)[1])
         return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, float))
+
+    @property
+    def step_length(self) -> float:
+        """The step as a length in whitened space: the others' h is the variance of an increment, HMC's a leapfrog step."""
+        step = float(np.exp(self.chains.log_step))
+        return step if isinstance(self.engine.kernel, HMC) else float(np.sqrt(step))
 
     @property
     def late_quantities(self) -> list[np.ndarray]:
