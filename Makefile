@@ -22,15 +22,15 @@ test-stan: $(VENV)/.interop ## the same for Stan, with programs compiled by g++ 
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m stan
 
 lint: $(VENV)/.lint ## style and types
-	$(BIN)/ruff check src tests benchmarks studies
-	$(BIN)/ruff format --check src tests benchmarks studies
+	$(BIN)/ruff check src tests benchmarks studies examples
+	$(BIN)/ruff format --check src tests benchmarks studies examples
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/loop.py --page
 
 calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
 	$(BIN)/python studies/calibrate.py
