@@ -132,7 +132,7 @@ class Engine:
         centre, anchor = self._anchor(starts)
         traces: list[Trace] = []
         lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
-        noise = self._draw()
+        noise, done = self._draw(), 0
         for number, length in enumerate(lengths):
             with self._watch():
                 chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
@@ -140,8 +140,9 @@ class Engine:
                 noise = self._draw() if number + 1 < len(lengths) else noise
                 traces.append(Trace(*(np.asarray(part)[:length].astype(self._trace_dtype) for part in trace)))
             self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
+            done += length
             if on_block is not None:
-                on_block(sum(lengths[: number + 1]), traces[-1])
+                on_block(done, traces[-1])
         return chains, Trace.joined(traces)
 
     def _draw(self) -> Noise:
