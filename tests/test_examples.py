@@ -45,7 +45,8 @@ def test_example(name, monkeypatch):
         use_compiled_stan(monkeypatch)
     report = taddaa.diagnose(**load_problem(EXAMPLES / f"{name}.py"))
     wrong = {f"{row.functional} of {row.parameter}" for row in report.rows if row.verdict == "error"}
-    assert report.usable and WRONG.get(name) in wrong | {None}
+    assert any(row.verdict != "untrusted" for row in report.rows)
+    assert WRONG.get(name) in wrong | {None}
     assert {"mu", "tau"} < set(report.labels) or "slope" in report.labels
 
 

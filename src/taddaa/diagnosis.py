@@ -77,9 +77,12 @@ def diagnose(
 def _worth_running_on(checks: list[Check], looks: int) -> bool:
     """Something still moves or remembers, and more iterations may cure it.
 
-    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough.
+    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough; and stragglers that
+    have not arrived after three will hardly do so, since intervals may be wide for good.
     """
     failed = {check.name: check for check in checks if not check.passed}
+    if looks >= 3:
+        failed.pop("narrow enough", None)
     if "all chains move" in failed and looks >= 2:
         failed = {name: check for name, check in failed.items() if not check.only_zero}
     return any(check.more_iterations for check in failed.values())

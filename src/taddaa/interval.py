@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
+
 
 class Interval(NamedTuple):
     """An estimate and its two-sided confidence limits, each an array (k,)."""
@@ -73,15 +75,16 @@ def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
 
 
 def excess_width(window: np.ndarray, kurtosis: np.ndarray) -> np.ndarray:
-    """How much wider Bonett's interval is with a known kurtosis than with the window's own, where that is smaller; at least 1.
+    """How much wider Bonett's interval is with a known kurtosis than with the window's own, where that is smaller; from 1 to 2.
 
     Draws that happen to miss a heavy tail look light, and their interval is too narrow just when the estimate is too low.
+    A tail that q has and the target has not must not widen it without limit.
     """
     flat = window.reshape(-1, window.shape[-1])
     centred = flat - flat.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         own = (centred**4).mean(axis=0) / (centred**2).mean(axis=0) ** 2
-        return np.sqrt(np.nan_to_num(np.maximum((kurtosis - 1) / (own - 1), 1.0), nan=1.0, posinf=1.0))
+        return np.sqrt(np.clip(np.nan_to_num((kurtosis - 1) / (own - 1), nan=1.0, posinf=1.0), 1.0, MOST_EXCESS**2))
 
 
 def widened(interval: Interval, factor: np.ndarray) -> Interval:
