@@ -384,6 +384,8 @@ def test_interrupt_leaves_nothing_half_written(good, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where the tests themselves run in the background, SIGINT is ignored and the child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     time.sleep(4)
     told = ""
