@@ -379,13 +379,13 @@ def test_ascii_terminal_gets_question_marks_not_a_traceback(stored):
 
 def test_interrupt_leaves_nothing_half_written(good, tmp_path):
     out = tmp_path / "r.json"
+    # Where the tests themselves run in the background, SIGINT is ignored, and the child would inherit that.
+    plain = ["env", "--default-signal=INT"] if sys.platform == "linux" else []
     process = subprocess.Popen(
-        [sys.executable, "-m", "taddaa.cli", "run", good, "--iterations", "5000000", "--json", out],
+        [*plain, sys.executable, "-m", "taddaa.cli", "run", good, "--iterations", "5000000", "--json", out],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Where the tests themselves run in the background, SIGINT is ignored and the child would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     time.sleep(4)
     told = ""
