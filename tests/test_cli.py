@@ -62,7 +62,7 @@ def test_help_is_quick_and_never_imports_jax():
     assert best < 0.5
 
 
-@pytest.mark.parametrize("command", ["demo", "run", "show", "compare", "completion"])
+@pytest.mark.parametrize("command", ["demo", "run", "show", "compare", "completion", "reproduce"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main([command, "--help"])
@@ -487,5 +487,5 @@ def test_progress_costs_next_to_nothing():
 def test_completion_names_every_command(shell, capsys):
     code, printed = run("completion", shell, capsys=capsys)
     assert code == 0
-    for command in ("demo", "run", "show", "compare", "completion"):
+    for command in ("demo", "run", "show", "compare", "completion", "reproduce"):
         assert command in printed.out

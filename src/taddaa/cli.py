@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .experiments import STUDIES
+
 FINE, FOUND, WRONG_USE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 KERNELS = ("barker", "mala", "rwmh", "hmc")
 SHELLS = ("bash", "zsh", "fish")
@@ -21,6 +23,10 @@ FILE.py defines problem(), which returns what taddaa.diagnose takes:
         target = taddaa.Target(logdensity, dim=2, names=["a", "b"])
         approximation = taddaa.Gaussian(mean, sd)
         return target, approximation        # or (target, approximation, functionals), or a dict of diagnose's arguments
+"""
+REPRODUCE_HELP = """\
+A stopped run goes on where it was: what is measured stays in DIR/cells. DIR/NAME.json holds every number and claim.
+The studies on real data look for it in TADDAA_DATA, then in their cache, then download it. Exits with 0 if all studies ran.
 """
 
 
@@ -91,6 +97,13 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("after", metavar="AFTER.json", type=Path)
     compare.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
     _add_threshold(compare, "ignore errors whose relative bound is at most X (default 0)")
+
+    reproduce = command("reproduce", _reproduce, "run the studies of the paper again: figures, numbers and claims", epilog=REPRODUCE_HELP)
+    reproduce.add_argument("name", metavar="NAME", choices=[*STUDIES, "all"], help=", ".join([*STUDIES, "or all"]))
+    reproduce.add_argument("--quick", action="store_true", help="a small version that takes less than a minute a study")
+    reproduce.add_argument("--out", type=Path, metavar="DIR", default=Path("taddaa-paper"), help="where to (default ./taddaa-paper)")
+    reproduce.add_argument("--page", type=Path, metavar="OUT.md", help="also write a page of all the claims, from what DIR holds")
+    reproduce.add_argument("--quiet", action="store_true", help="no progress, and no claims on standard output")
 
     completion = command("completion", _completion, "print a shell's completion script", epilog='eval "$(taddaa completion bash)"')
     completion.add_argument("shell", choices=SHELLS)
@@ -165,6 +178,31 @@ def _compare(chosen: argparse.Namespace) -> int:
     return DOUBTFUL if any(row.verdict == UNTRUSTED for row in after.rows) else FINE
 
 
+def _reproduce(chosen: argparse.Namespace) -> int:
+    from .errors import InputError, MissingExtra
+    from .experiments import load
+    from .experiments.run import claims_text, reproduce
+
+    _check_writable(chosen.page)
+    tell = (lambda line: None) if chosen.quiet else (lambda line: print(line, file=sys.stderr, flush=True))
+    code = FINE
+    for name in STUDIES if chosen.name == "all" else [chosen.name]:
+        try:
+            with _interrupts_at_once(f"\ntaddaa: interrupted; what was measured is kept in {chosen.out}, run the same command to go on"):
+                found = reproduce(load(name), chosen.out, chosen.quick, tell)
+        except (InputError, MissingExtra) as error:  # such as data that cannot be had: the other studies can still be run
+            print(f"taddaa: {name}: {error}", file=sys.stderr)
+            code = WRONG_USE
+            continue
+        if not chosen.quiet:
+            print(claims_text(found), flush=True)
+    if chosen.page is not None:
+        from .experiments.page import write_page
+
+        write_page(chosen.out, chosen.page, chosen.quick)
+    return code
+
+
 def _completion(chosen: argparse.Namespace) -> int:
     from .terminal import completion_script
 
@@ -207,7 +245,7 @@ def _planned(arguments: dict) -> str:
 
 
 @contextlib.contextmanager
-def _interrupts_at_once():
+def _interrupts_at_once(message: str = INTERRUPTION):
     """While nothing is being written, Ctrl-C ends the process itself.
 
     As an exception it can be lost in a callback of JAX's, and unwinding under its running threads can crash.
@@ -220,7 +258,7 @@ def _interrupts_at_once():
         return
 
     def end(*_):
-        os.write(2, f"{INTERRUPTION}\n".encode())
+        os.write(2, f"{message}\n".encode())
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, end)

@@ -1,0 +1,17 @@
+"""The paper's studies on the public API. The registry names them without importing any, so that `taddaa --help` is quick."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .study import Study
+
+STUDIES = {  # name → module and class, in the paper's order
+    "gaussian": "gaussian:CorrelatedGaussian",
+}
+
+
+def load(name: str) -> "Study":
+    """The study of that name."""
+    module, _, kind = STUDIES[name].partition(":")
+    return getattr(import_module(f".{module}", __name__), kind)()

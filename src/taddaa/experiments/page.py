@@ -1,0 +1,112 @@
+"""The page of all claims, from the JSON and figures of the studies that have been run."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..report import write_whole
+from . import STUDIES
+from .study import DIFFERENT, NOT_REPRODUCED, OURS, PAPER, REPRODUCED
+
+PICTURES = "img/paper"  # beside the page
+LARGEST = 200_000  # bytes of a picture
+MARK = {REPRODUCED: "✓ reproduced", DIFFERENT: "≈ different", NOT_REPRODUCED: "✗ not reproduced"}
+HEAD = """\
+# The paper, reproduced
+
+*Written by `{command}`; never edited by hand.*
+
+The studies of Wang, Kasprzak and Huggins (AISTATS 2023), run again on this package's public interface: with `Settings.paper()`,
+the paper's method, and with our defaults, so that you see what the differences buy. Each claim is judged by a condition on
+measured numbers, in code. *Different* means that it holds in part, or under another reading of the text, as the reason says.
+[The method](method.md) lists the misprints that the preset corrects. Every number is in the JSON that the command writes.
+"""
+
+
+def write_page(out: Path, page: Path, quick: bool = False) -> None:
+    """Write `page`, and the figures it shows to `img/paper` beside it, from whatever results `out` holds."""
+    found = [content for name in STUDIES if (content := _read(Path(out) / f"{name}{'-quick' * quick}.json")) is not None]
+    if not found:
+        raise InputError(f"--page needs the results of at least one study, and {out} holds none; run taddaa reproduce all --out {out}")
+    missing = [name for name in STUDIES if name not in {content["study"] for content in found}]
+    pictures = Path(page).parent / PICTURES
+    pictures.mkdir(parents=True, exist_ok=True)
+    command = "taddaa reproduce all" + " --quick" * quick + " --page docs/paper.md"
+    parts = [HEAD.format(command=command)]
+    if missing:
+        parts.append(f"Not run yet: {', '.join(missing)}.\n")
+    parts += [_summary(found), *(_section(content, Path(out), pictures) for content in found)]
+    write_whole(Path(page), "\n".join(parts))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _summary(found: list[dict[str, Any]]) -> str:
+    """How many claims came out how, study by study."""
+    lines = [
+        "## In short\n",
+        "| study | in the paper | reproduced | different | not reproduced | our defaults' own claims that hold | minutes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for content in found:
+        count = Counter(claim["verdict"] for claim in content["claims"] if claim["method"] == PAPER)
+        own = [claim["verdict"] == REPRODUCED for claim in content["claims"] if claim["method"] == OURS]
+        numbers = [str(count[verdict]) for verdict in (REPRODUCED, DIFFERENT, NOT_REPRODUCED)]
+        name = f"[{content['study']}](#{content['study']})"
+        lines.append(f"| {name} | {content['place']} | {' | '.join(numbers)} | {sum(own)} of {len(own)} | {content['seconds'] / 60:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def _section(content: dict[str, Any], out: Path, pictures: Path) -> str:
+    lines = [f"## {content['study']}\n", f"**{content['title']}**, {content['place']} of the paper.\n"]
+    if content["about"]:
+        lines.append(content["about"] + "\n")
+    lines += [_figure(each, out, pictures) for each in content["figures"]]
+    lines += [
+        "| claim | settings | condition | measured | verdict |",
+        "|---|---|---|---|---|",
+        *(_claim(claim) for claim in content["claims"]),
+        "",
+    ]
+    if content["table"] is not None:
+        columns, rows = content["table"]["columns"], content["table"]["rows"]
+        lines += ['??? note "Numbers"\n', f"    | {' | '.join(columns)} |", "    |" + "---|" * len(columns)]
+        lines += ["    | " + " | ".join(_number(value) for value in row) + " |" for row in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _figure(figure: dict[str, str], out: Path, pictures: Path) -> str:
+    """The SVG if it is small, else the PNG."""
+    files = [out / f"{figure['name']}.{kind}" for kind in ("svg", "png")]
+    chosen = next((file for file in files if file.exists() and file.stat().st_size < LARGEST), None)
+    if chosen is None:
+        raise InputError(f"--page needs {files[0]} or {files[1]}, of less than {LARGEST:,} bytes; run the study again")
+    shutil.copyfile(chosen, pictures / chosen.name)
+    return f"![{_cell(figure['caption'])}]({PICTURES}/{chosen.name})\n\n*{figure['caption']}*\n"
+
+
+def _claim(claim: dict[str, Any]) -> str:
+    measured = "; ".join(f"{name} {_number(value)}" for name, value in claim["numbers"].items())
+    verdict = f"**{MARK[claim['verdict']]}**" + f". {claim['reason']}" * bool(claim["reason"])
+    settings = "paper preset" if claim["method"] == PAPER else "our defaults"
+    cells = (f"{claim['text']} ({claim['where']})", settings, claim["condition"], measured, verdict)
+    return f"| {' | '.join(_cell(text) for text in cells)} |"
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else _cell(str(value))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
