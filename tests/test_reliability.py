@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taddaa import Gaussian, Settings, Target, diagnose
+from taddaa import Draws, Gaussian, Settings, Target, diagnose
 from taddaa.reliability import tail_index
 from taddaa.walk import squared_correlation
 
@@ -133,6 +133,25 @@ def test_the_centred_funnel_is_caught():
     report = diagnose(Target(funnel, 6), Gaussian(np.zeros(6), np.ones(6)))
     assert not report.usable
     assert "no error found" not in {row.verdict for row in report.rows if row.parameter == "x[0]"}
+
+
+@pytest.mark.parametrize(("missing", "trusted"), [(0.0, True), (0.25, False)])
+def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, trusted):
+    """Neal's funnel with exact draws, and with draws that lack the lower quarter of its neck."""
+
+    def funnel(x):
+        return -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * 9 * x[0]
+
+    rng = np.random.default_rng(11)
+    first = stats.norm.ppf(rng.uniform(missing, 1, (4000, 1)))
+    draws = np.concatenate([first, np.exp(first / 2) * rng.standard_normal((4000, 9))], axis=1)
+    report = diagnose(Target(funnel, 10), Draws(draws))
+    check = check_of(report, "all chains move")
+    assert check.slow_for_good and check.passed == trusted
+    verdicts = [row.verdict for row in report.rows]
+    assert "error" not in verdicts
+    assert verdicts.count("untrusted") <= 2 if trusted else set(verdicts) == {"untrusted"}
+    assert any("could go unnoticed" in note for note in report.notes) == trusted
 
 
 def test_the_settle_test_is_paired():

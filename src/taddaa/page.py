@@ -33,7 +33,7 @@ EXPLAINED = {
     "forgot the start along what moved": "The same along directions across several parameters, which single ones can hide.",
     "gradients balance": "At the target the average force on the chains is zero. A large value means that they are still in transit.",
     "acceptance": "Were about as many proposals accepted as theory wants?",
-    "all chains move": "Are proposals rejected where forces are strong? Then part of the target is too narrow for the common step.",
+    "all chains move": "Is part of the target too narrow for the common step, and has the share of chains there changed?",
     "finite proposals": "How many proposals met a NaN or infinite log density?",
     "moments exist": "Are the moved draws' tails light enough for means and variances to exist?",
     "arms agree": "Did chains from other starts come to the same values?",

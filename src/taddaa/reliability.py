@@ -18,6 +18,7 @@ RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
 TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
 STEIN_CUTOFF = 4.5  # standard errors; transit shows as 6 to 35
 NARROW_CUTOFF = 0.6  # well-scaled targets give −0.5 to 0.5, funnels 0.7 to 0.9
+CHANGE_CUTOFF = 2.5  # standard errors, for the forces' mean and spread in such targets: exact starts give 0 to 2, wrong ones 5 to 20
 NONFINITE_SHARE = 0.25
 EDGE_SHARE = 0.005  # of non-finite proposals, from which the support has edges that chains meet
 VARIANCE_TAIL, MEAN_TAIL = 0.5, 0.9  # tail indices above which a moment hardly exists (1/2 and 1 are the borders)
@@ -55,7 +56,7 @@ def _all_checks(walk: Walk, questions: Questions, judgement: Judgement) -> list[
         settled(walk, questions, directions),
         overshoot(walk, judgement.reference),
         memory(walk, questions),
-        direction_memory(walk, directions),
+        direction_memory(walk, questions, directions),
         *balance,
         acceptance(walk),
         narrow_regions(walk),
@@ -139,16 +140,25 @@ def memory(walk: Walk, questions: Questions) -> Check:
     )
 
 
-def direction_memory(walk: Walk, directions: np.ndarray) -> Check:
-    """The same along the directions across parameters that moved most, which single coordinates can hide."""
-    worst = float(_memory(walk.origin.positions @ directions, walk.snapshots[-1].positions @ directions).max(initial=0.0))
+def direction_memory(walk: Walk, questions: Questions, directions: np.ndarray) -> Check:
+    """The same along the directions across parameters that moved most, which single coordinates can hide.
+
+    It concerns the rows that share a tenth or more of their variance with such a direction.
+    """
+    last = walk.snapshots[-1]
+    along = last.positions @ directions
+    each = _memory(walk.origin.positions @ directions, along)
     cutoff = _memory_cutoff(len(walk.starts), 3 * max(directions.shape[1], 1))
+    shared = np.zeros(last.quantities.shape[1])
+    for column in along[:, each >= cutoff].T:
+        shared = np.maximum(shared, _by_pieces(lambda part, column=column: squared_correlation(column[:, None], part), last.quantities))
     return Check(
         "forgot the start along what moved",
-        worst < cutoff,
-        worst,
+        not np.any(each >= cutoff),
+        float(each.max(initial=0.0)),
         cutoff,
         "along a direction across several parameters the chains still remember their start",
+        rows=tuple(np.flatnonzero(questions.per_row(shared) >= RHO2_CUTOFF).tolist()),
         only_zero=True,
         more_iterations=True,
     )
@@ -193,19 +203,20 @@ def acceptance(walk: Walk) -> Check:
 
 
 def narrow_regions(walk: Walk) -> Check:
-    """Where forces are strong, do chains hardly move? Then part of the target is too narrow for the shared step.
+    """Is part of the target too narrow for the shared step, and has the share of chains there changed?
 
     In a well-scaled target a chain's acceptance rises with the force on it, or does not depend on it; in a funnel's neck
-    it falls, and chains neither enter nor leave, which no other check sees. Rank correlation over the chains, of the
-    share of rejected proposals with the mean log norm of the whitened gradient.
+    it falls, and chains neither enter nor leave. It is seen by the rank correlation, over chains, of rejected proposals with
+    the log norm of the whitened gradient. Where these norms have the mean and spread that they had at the start, the chains
+    that stand still stand where they belong; otherwise the slow exchange with the neck is still under way.
     """
-    accepted = walk.acceptance_of_chains
     message = "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it"
-    forces = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in walk.snapshots[1:]]
-    if np.ptp(accepted) == 0 or np.ptp(forces) == 0:
-        return Check("all chains move", True, 0.0, NARROW_CUTOFF, message)
-    correlation = float(stats.spearmanr(1 - accepted, np.mean(forces, axis=0)).statistic)
-    return Check("all chains move", correlation < NARROW_CUTOFF, correlation, NARROW_CUTOFF, message)
+    at_start, *late = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in (walk.origin, *walk.snapshots[1:])]
+    force, rejected = np.mean(late, axis=0), 1 - walk.acceptance_of_chains
+    narrow = np.ptp(rejected) > 0 and np.ptp(force) > 0 and stats.spearmanr(rejected, force).statistic >= NARROW_CUTOFF
+    gained = np.stack([force - at_start, np.mean((late - np.mean(late)) ** 2, axis=0) - (at_start - at_start.mean()) ** 2], axis=1)
+    change = float(np.abs(_mean_z(gained)).max()) if narrow else 0.0
+    return Check("all chains move", change < CHANGE_CUTOFF, change, CHANGE_CUTOFF, message, slow_for_good=narrow)
 
 
 def nonfinite(walk: Walk) -> Check:
