@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
         "--iterations", type=_whole(1), metavar="T", help="iterations before the first look (default: planned from the dimension)"
     )
     run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
+    run.add_argument("--checkpoint", type=Path, metavar="FILE", help="save the run there as it goes; the same command goes on from it")
     run.add_argument("--paper", action="store_true", help="the paper's method to the letter, in place of the file's settings")
 
     show = command("show", _show, "show a report that was written with --json", epilog=CODES)
@@ -149,6 +150,7 @@ def _run(chosen: argparse.Namespace) -> int:
     elif changes:
         arguments["settings"] = replace(arguments.get("settings") or Settings(), **changes)
     in_file = arguments.pop("seed", 0)
+    arguments["checkpoint"] = chosen.checkpoint
     report = _diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
     return _code(report, chosen.fail_above or 0.0)
 
@@ -308,22 +310,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def _check_writable(path: Path | None) -> None:
-    """Refuse an output path before minutes of work, not after."""
-    import tempfile
+    from .errors import refuse_unwritable
 
-    from .errors import InputError
-
-    if path is None or _to_stdout(path):
-        return
-    if path.exists() and not path.is_file() and not path.is_dir():
-        return
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder; name a file in it")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    if path is not None and not _to_stdout(path):
+        refuse_unwritable(path)
 
 
 def _explain(error: Exception) -> None:

@@ -3,17 +3,21 @@
 import datetime
 import math
 import platform
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
+from os import PathLike
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy
 
 from .approximation import Approximation, Draws, Inflated, as_approximation
 from .check import Check
+from .checkpoint import Checkpoint
 from .engine import Engine, Meter
 from .errors import InputError
 from .functional import Functional, as_functionals
@@ -37,6 +41,7 @@ def diagnose(
     *,
     other_starts: Approximation | str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    checkpoint: str | PathLike | None = None,
 ) -> Report:
     """Lower bounds on the error of an approximation, quantity by quantity, with reasons to trust them or not.
 
@@ -49,6 +54,8 @@ def diagnose(
         other_starts: a second arm of chains, from another approximation or from "inflated" draws of this one (three times
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
         progress: called with a `Progress` after each block of iterations.
+        checkpoint: a file that the run is saved to as it goes. The same call finds it after a kill or a crash and goes on, to
+            the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
     """
     settings = _checked_settings(settings)
     approximation = as_approximation(approximation)
@@ -59,18 +66,19 @@ def diagnose(
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     with jax.enable_x64(settings.precision == "float64"):
-        study = _prepare(target, approximation, as_functionals(functionals), settings, _checked_seed(seed))
-        walk = study.start(approximation, arm=0, progress=progress)
-        looks = 0
-        while True:
+        saved = Checkpoint(checkpoint)
+        study = _prepare(target, approximation, as_functionals(functionals), settings, _checked_seed(seed), saved)
+        walk = study.onward(study.begin(approximation, arm=0, progress=progress), arm=0)
+        if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
-            looks += 1
-            judgement = study.judge(walk, looks)
+        while True:
+            judgement = study.judge(walk)
             checks = study.check(walk, judgement)
-            if 2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, looks):
+            if 2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, walk.rounds):
                 break
+            walk.round()
         if second is not None:
-            checks.append(study.compare_arms(walk, second, looks, progress))
+            checks.append(study.compare_arms(walk, second, progress))
         return study.report(walk, judgement, checks)
 
 
@@ -88,13 +96,13 @@ def _worth_running_on(checks: list[Check], looks: int) -> bool:
     return any(check.more_iterations for check in failed.values())
 
 
-def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int) -> "_Study":
+def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
     target.check()
     plan = settings.plan(target.dim)
     engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter())
     rng = np.random.default_rng([seed, 0])
     questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
-    return _Study(approximation, settings, seed, plan, engine, questions, [])
+    return _Study(approximation, settings, seed, plan, engine, questions, saved, [])
 
 
 @dataclass
@@ -107,10 +115,11 @@ class _Study:
     plan: Plan
     engine: Engine
     questions: Questions
+    saved: Checkpoint
     notes: list[str]
 
-    def start(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
-        """Draw starts and pilots, find a metric and a first step from the pilots, and walk the opening."""
+    def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
+        """Draw starts and pilots, and find a metric and a first step from the pilots."""
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
         wanted = preconditioner.pilots(engine.target.dim, chains)
         draws = np.asarray(approximation.sample(np.random.default_rng([self.seed, 1 + arm]), chains + wanted), float)
@@ -131,8 +140,36 @@ class _Study:
         observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
         walk = Walk(engine, preconditioner, self.plan, starts, found.metric, begun, observe, self.questions.summarise, progress)
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
+        return walk
+
+    def onward(self, walk: Walk, arm: int) -> Walk:
+        """From its starts to the end of its opening, or to wherever it was saved."""
+        if self.saved.path is not None:
+            identity = self.identity(walk)
+            walk.save = lambda walk: self.saved.save(walk, arm, identity)
+            if self.saved.resume(walk, arm, identity):
+                return walk
         walk.open()
         return walk
+
+    def identity(self, walk: Walk) -> dict[str, Any]:
+        """What tells one diagnosis from another. The budget is left out: where a run ends does not change its way there."""
+        chosen = {field.name: _plain(getattr(self.settings, field.name)) for field in fields(self.settings) if field.name != "budget"}
+        rows = [f"{group.functional.label} of {label}" for group in self.questions.groups for label in group.labels]
+        leaves = [f"{jnp.shape(leaf)} {jnp.result_type(leaf)}" for leaf in jax.tree.leaves(self.engine.target.data)]
+        return {
+            "version of taddaa": _own_version(),
+            "seed": self.seed,
+            "settings": {f"setting {name}": value for name, value in chosen.items()},
+            "list of parameters": ", ".join(self.engine.target.labels),
+            "list of functionals": ", ".join(rows),
+            "shape of the data": ", ".join(leaves),
+            "approximation": self.approximation.describe(),
+            "starts": walk.starts,
+            "functionals of the approximation": np.concatenate([interval(0.5).estimate for interval in self.questions.references]),
+            "log densities at the starts": self.engine.fetched(walk.chains).point.logdensity,
+            "quantities at the starts": walk.origin.quantities,
+        }
 
     def _note_starts(self, note: str, logdensity: np.ndarray, arm: int) -> None:
         outside = int(np.sum(~np.isfinite(logdensity)))
@@ -156,23 +193,24 @@ class _Study:
         most = 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
-    def judge(self, walk: Walk, looks: int) -> Judgement:
-        return self.questions.judge(walk.late_quantities, self.level(looks))
+    def judge(self, walk: Walk) -> Judgement:
+        return self.questions.judge(walk.late_quantities, self.level(walk.rounds))
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
         if self.settings.checks == "correlation":
             return [correlation_check(walk, self.questions)]
         return all_checks(walk, self.questions, judgement)
 
-    def compare_arms(self, walk: Walk, second: Approximation, looks: int, progress) -> Check:
+    def compare_arms(self, walk: Walk, second: Approximation, progress) -> Check:
         """A second arm from other starts, as long as the first; rows whose intervals cannot both be right are flagged."""
         try:
-            arm = self.start(second, arm=1, progress=progress)
+            begun = self.begin(second, arm=1, progress=progress)
         except InputError as error:
             return Check("arms agree", False, math.nan, 0.0, f"the second arm could not start: {error}")
-        for _ in range(looks):
+        arm = self.onward(begun, arm=1)
+        while arm.rounds < walk.rounds:
             arm.round()
-        ours, theirs = (self.questions.moved(each.late_quantities, self.level(looks)) for each in (walk, arm))
+        ours, theirs = (self.questions.moved(each.late_quantities, self.level(walk.rounds)) for each in (walk, arm))
         apart = np.concatenate([bound(*movement(a, b)[1:]) for a, b in zip(ours, theirs, strict=True)])
         rows = np.flatnonzero(apart > 0)
         return Check(
@@ -220,11 +258,7 @@ class _Study:
 
     def _provenance(self) -> Provenance:
         settings = self.settings
-        try:
-            own = metadata.version("taddaa")
-        except metadata.PackageNotFoundError:
-            own = "source"
-        packages = [("taddaa", own), ("jax", jax.__version__), ("numpy", np.__version__), ("scipy", scipy.__version__)]
+        packages = [("taddaa", _own_version()), ("jax", jax.__version__), ("numpy", np.__version__), ("scipy", scipy.__version__)]
         return Provenance(
             seed=self.seed,
             chains=self.plan.chains,
@@ -237,6 +271,18 @@ class _Study:
             versions=", ".join(f"{name} {version}" for name, version in [*packages, ("python", platform.python_version())]),
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
+
+
+def _own_version() -> str:
+    try:
+        return metadata.version("taddaa")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def _plain(value: Any) -> str:
+    """A setting in words that are the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: float, verdict: str, reason: str) -> Row:

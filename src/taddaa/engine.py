@@ -64,6 +64,14 @@ class Meter:
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
+    def so_far(self) -> dict[str, float]:
+        return {"gradients": self.gradients, "programs": self.programs, "compiling": self.compiling, "seconds": self.seconds}
+
+    def resume(self, gradients: int, programs: int, compiling: float, seconds: float) -> None:
+        """Go on from what another process had spent; what this one compiled and took since comes on top."""
+        self.gradients = gradients
+        self.programs, self.compiling, self.started = self.programs + programs, self.compiling + compiling, self.started - seconds
+
 
 class Engine:
     """Runs chains of one kernel on one target. Programs are compiled once for a target, kernel and number of chains."""
@@ -110,6 +118,23 @@ class Engine:
         with self._watch():
             slope = _pull_all(self._cast_metric(metric), chains.point.gradient)
         return chains._replace(point=chains.point._replace(slope=slope), clock=jnp.zeros_like(chains.clock))
+
+    def fetched(self, chains: Chains) -> Chains:
+        """The chains as NumPy arrays on the host."""
+        return jax.tree.map(np.asarray, chains)
+
+    def placed(self, chains: Chains) -> Chains:
+        """Chains from the host, where the programs want them."""
+        return jax.tree.map(jnp.asarray, chains)
+
+    @property
+    def noise_state(self) -> Any:
+        """Where the random numbers have come to, between two calls of `advance`."""
+        return self._noise.state
+
+    @noise_state.setter
+    def noise_state(self, state: Any) -> None:
+        self._noise.state = state
 
     def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
@@ -196,6 +221,14 @@ class HostNoise:
     def __init__(self, seed: int):
         self._rng = np.random.Generator(np.random.SFC64(seed))
 
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._rng.bit_generator.state  # type: ignore[return-value]
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._rng.bit_generator.state = state
+
     def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
         return Noise(
             self._rng.standard_normal((iterations, chains, dim), np.float32),
@@ -209,6 +242,14 @@ class DeviceNoise:
 
     def __init__(self, seed: int):
         self._key = jax.random.key(seed)
+
+    @property
+    def state(self) -> np.ndarray:
+        return np.asarray(jax.random.key_data(self._key))
+
+    @state.setter
+    def state(self, state: np.ndarray) -> None:
+        self._key = jax.random.wrap_key_data(jnp.asarray(state))
 
     def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
         self._key, key = jax.random.split(self._key)

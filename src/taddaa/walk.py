@@ -62,10 +62,12 @@ class Walk:
     observe: Callable[[np.ndarray], np.ndarray]
     summarise: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     on_progress: Callable[[Progress], None] | None = None
+    save: Callable[["Walk"], None] = lambda walk: None  # wherever a killed run may go on
 
     def __post_init__(self):
         self.iteration = 0
-        self.rounds = 0
+        self.rounds = 0  # finished
+        self.under_way = False  # in a round
         self.traces: list[Trace] = []
         self.origin = self.snapshot()
         self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
@@ -78,18 +80,26 @@ class Walk:
             if self.snapshots[-1].iteration > 0:
                 self._learn()
         self.snapshots = self.snapshots[-1:]
+        self.save(self)
 
     def round(self) -> None:
-        """As far again as the chains have come (to T, 2T, 4T, …), with a snapshot after each quarter of the way."""
-        first = self.snapshots[-1]
-        if self.rounds > 0:
-            self._learn()
-        goal = self.plan.iterations * 2**self.rounds
-        self.snapshots = [first]
-        self.chains = self.chains._replace(accepted=self.chains.accepted * 0)
+        """As far again as the chains have come (to T, 2T, 4T, …), with a snapshot after each quarter of the way.
+
+        A resumed walk may be under way already; the quarters behind it are passed over.
+        """
+        if not self.under_way:
+            if self.rounds > 0:
+                self._learn()
+            self.snapshots = self.snapshots[-1:]
+            self.chains = self.chains._replace(accepted=self.chains.accepted * 0)
+            self.under_way = True
+        first, goal = self.snapshots[0].iteration, self.plan.iterations * 2**self.rounds
         for quarter in range(1, SEGMENTS + 1):
-            self._walk_to(first.iteration + (goal - first.iteration) * quarter // SEGMENTS)
-        self.rounds += 1
+            self._walk_to(first + (goal - first) * quarter // SEGMENTS)
+            if quarter < SEGMENTS:
+                self.save(self)
+        self.rounds, self.under_way = self.rounds + 1, False
+        self.save(self)
 
     def _walk_to(self, iteration: int) -> None:
         if iteration <= self.iteration:

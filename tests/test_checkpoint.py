@@ -1,0 +1,287 @@
+"""A killed diagnosis goes on to the identical report; damaged and foreign checkpoints are refused."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import taddaa.checkpoint
+from known import gaussian_logdensity, paper_gaussian
+from taddaa import Gaussian, InputError, Mean, Quantile, Settings, Target, cli, diagnose
+
+TESTS = Path(__file__).parent
+_, PRECISION, SD = paper_gaussian(4)
+TARGET = Target(gaussian_logdensity, dim=4, data=PRECISION)
+APPROXIMATION = Gaussian(np.zeros(4), 0.3 * SD)
+# Badly preconditioned, so that it runs through all its rounds: ten saves for each arm.
+SLOW = Settings(chains=60, iterations=16, budget=4, preconditioner="identity", kernel="rwmh")
+
+
+def run(path=None, settings=SLOW, target=TARGET, approximation=APPROXIMATION, **more):
+    return diagnose(target, approximation, settings=settings, checkpoint=path, **{"other_starts": "inflated", **more})
+
+
+def content(report) -> dict:
+    """All that a report says, except how long it took and when."""
+    kept = json.loads(report.to_json())
+    cost = kept.pop("cost")
+    kept["provenance"].pop("date")
+    return {**kept, "gradients": cost["gradients"], "iterations": cost["iterations"]}
+
+
+class Killed(BaseException):
+    pass
+
+
+def run_killed_at(save: int, path, monkeypatch, **more) -> bool:
+    """A run that ends right after its nth save; False if there are fewer."""
+    with monkeypatch.context() as patch:
+        write, saves = taddaa.checkpoint._write, []
+
+        def counted(*arguments):
+            write(*arguments)
+            saves.append(1)
+            if len(saves) == save:
+                raise Killed
+
+        patch.setattr(taddaa.checkpoint, "_write", counted)
+        try:
+            run(path, **more)
+        except Killed:
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def whole():
+    report = run()
+    assert report.cost.iterations == 64
+    return content(report)
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A checkpoint in the middle of the second round."""
+    assert run_killed_at(7, tmp_path / "run.ckpt", monkeypatch)
+    return tmp_path / "run.ckpt"
+
+
+# Going on ---------------------------------------------------------------------------------------------------------------
+
+
+# Each of two arms is saved after its opening and after every quarter of its three rounds.
+@pytest.mark.parametrize("save", [1, 2, 5, 7, 13, 14, 20, 26])
+def test_a_run_goes_on_to_the_identical_report(save, tmp_path, monkeypatch, whole):
+    path = tmp_path / "run.ckpt"
+    assert run_killed_at(save, path, monkeypatch)
+    assert content(run(path)) == whole
+    assert list(tmp_path.iterdir()) == [path]
+    assert not run_killed_at(1, path, monkeypatch)  # finished: nothing is left to save
+
+
+def test_kill_9(tmp_path):
+    """A real process, really killed while it walks; this one takes over."""
+    path = tmp_path / "run.ckpt"
+    script = "import sys, time, test_checkpoint as t; t.run(sys.argv[1], progress=lambda _: time.sleep(0.2))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    child = subprocess.Popen([sys.executable, "-c", script, str(path)], env=environment, stderr=subprocess.PIPE)
+    waited = time.monotonic()
+    while not path.exists() and child.poll() is None and time.monotonic() - waited < 120:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    child.send_signal(signal.SIGKILL)
+    _, told = child.communicate()
+    assert child.returncode == -signal.SIGKILL, told.decode()
+    before = path.read_bytes()
+    resumed = run(path)
+    assert path.read_bytes() != before
+    assert content(resumed) == content(run())
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, whole, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    first = run(path)
+    blocks = []
+    again = run(path, progress=blocks.append)
+    assert content(first) == content(again) == whole
+    assert not blocks
+    assert again.cost.seconds_running > first.cost.seconds_running  # what both processes took
+
+
+def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(tmp_path, whole):
+    path = tmp_path / "run.ckpt"
+    short = run(path, replace(SLOW, budget=2))
+    assert short.cost.iterations == 32
+    longer = content(run(path))
+    assert longer.pop("provenance") == whole["provenance"]
+    assert longer == {key: value for key, value in whole.items() if key != "provenance"}
+    with pytest.raises(
+        InputError, match=r"a run towards 64 iterations, more than the 16 that budget allows now; raise budget to at least 4"
+    ):
+        run(path, replace(SLOW, budget=1))
+
+
+def test_a_full_disk_leaves_the_last_save(saved, monkeypatch, whole):
+    before = saved.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"run\.ckpt cannot be written: No space left on device"):
+            run(saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+    assert content(run(saved)) == whole
+
+
+def test_files_that_killed_writers_left_are_removed(saved):
+    old, new = (saved.with_name(f".run.ckpt.{number}.partial") for number in (1, 2))
+    for left in (old, new):
+        left.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    run(saved)
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it
+
+
+def test_the_command_line(tmp_path, capsys):
+    file, path = tmp_path / "model.py", tmp_path / "run.ckpt"
+    file.write_text("import test_checkpoint as t\ndef problem():\n    return t.TARGET, t.APPROXIMATION\n")
+    command = ["run", str(file), "--quiet", "--chains", "60", "--iterations", "16", "--checkpoint", str(path)]
+    assert cli.main(command) == cli.main(command)
+    assert path.exists()
+    assert cli.main([*command, "--seed", "1"]) == cli.WRONG_USE
+    assert "belongs to another diagnosis: the seed was 0 and is 1" in capsys.readouterr().err
+
+
+# What is refused ----------------------------------------------------------------------------------------------------------
+
+
+def shifted(x, precision):
+    return gaussian_logdensity(x - 0.01, precision)
+
+
+def total(x):
+    return x.sum()
+
+
+def other_total(x):
+    return 2 * x.sum()
+
+
+@pytest.mark.parametrize(
+    ("difference", "changes"),
+    [
+        ("the seed was 0 and is 1", {"seed": 1}),
+        ("the setting chains was 60 and is 61", {"settings": replace(SLOW, chains=61)}),
+        (r"the setting kernel was RWMH\(\) and is MALA\(\)", {"settings": replace(SLOW, kernel="mala")}),
+        ("the log densities at the starts differ in 60 of 60 rows", {"target": Target(shifted, 4, data=PRECISION)}),
+        ("the log densities at the starts differ in 60 of 60 rows", {"target": Target(gaussian_logdensity, 4, data=1.00001 * PRECISION)}),
+        (
+            r"the shape of the data was \(4, 4\) float64 and is \(4, 4\) float32",
+            {"target": Target(gaussian_logdensity, 4, data=np.float32(PRECISION))},
+        ),
+        ("the list of parameters was x", {"target": Target(gaussian_logdensity, 4, data=PRECISION, names=list("abcd"))}),
+        ("the starts differ in 60 of 60 rows", {"approximation": Gaussian(np.zeros(4), 0.31 * SD)}),
+        (
+            "the approximation was Gaussian of dimension 4 and is 100 draws",
+            {"approximation": taddaa.Draws(np.random.default_rng(0).standard_normal((100, 4)))},
+        ),
+        ("the list of functionals was mean of x", {"functionals": [Quantile(0.5)]}),
+    ],
+)
+def test_another_diagnosis_is_refused(saved, difference, changes):
+    before = saved.read_bytes()
+    with pytest.raises(InputError, match=f"belongs to another diagnosis: {difference}") as caught:
+        run(saved, **changes)
+    assert "name another file, or delete it to start again" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert saved.read_bytes() == before
+
+
+def test_another_function_of_the_same_name_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    assert run_killed_at(1, path, monkeypatch, functionals=[Mean(of=total, name="total")])
+    with pytest.raises(InputError, match="the functionals of the approximation differ in 1 of 1 rows"):
+        run(path, functionals=[Mean(of=other_total, name="total")])
+
+
+def test_other_starts_of_another_kind_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    assert run_killed_at(15, path, monkeypatch)
+    with pytest.raises(InputError, match="the starts differ in 60 of 60 rows"):
+        run(path, other_starts=Gaussian(np.ones(4), SD))
+
+
+def test_truncated_and_damaged_files_are_refused(saved):
+    """A flipped byte is noticed, or lies where it changes nothing that is read."""
+    whole = saved.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"checkpoint=.*run.ckpt is (an empty file|not a checkpoint, or a truncated one|damaged)"):
+            run(saved)
+    saved.write_bytes(whole)
+    expected, noticed = stored(saved), 0
+    places = np.linspace(0, len(whole) - 1, 150, dtype=int)
+    for place in places:
+        spoilt = bytearray(whole)
+        spoilt[place] ^= 0x55
+        saved.write_bytes(spoilt)
+        try:
+            assert stored(saved) == expected, place
+        except InputError as error:
+            assert re.search("damaged|not a checkpoint", str(error))
+            noticed += 1
+    assert noticed > 0.8 * len(places)
+
+
+def stored(path):
+    arrays: dict = {}
+    header = taddaa.checkpoint._encoded(taddaa.checkpoint._read(path), arrays)
+    return header, [(name, array.dtype, array.shape, array.tobytes()) for name, array in arrays.values()]
+
+
+def test_files_of_others_are_refused_and_kept(tmp_path):
+    text, archive, other = tmp_path / "notes.txt", tmp_path / "some.zip", tmp_path / "arrays.npz"
+    text.write_text("my notes")
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("a", "b")
+    np.savez(other, header=np.frombuffer(b'{"format": "theirs"}', np.uint8))
+    for path in (text, archive, other):
+        before = path.read_bytes()
+        with pytest.raises(InputError, match=r"is not a checkpoint.*name another file"):
+            run(path)
+        assert path.read_bytes() == before
+
+
+def test_a_later_format_is_refused(saved, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(taddaa.checkpoint, "FORMAT_VERSION", 2)
+        with pytest.raises(InputError, match="has format version 1, and this taddaa reads 2; finish it with the version that wrote it"):
+            run(saved)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (3, "checkpoint must be the path of a file, got int: 3"),
+        (".", "cannot be written: it is a folder; name a file in it"),
+        ("/nowhere/run.ckpt", "checkpoint=/nowhere/run.ckpt cannot be written: No such file"),
+    ],
+)
+def test_bad_paths_are_refused_before_the_work(path, message):
+    blocks = []
+    with pytest.raises(InputError, match=message):
+        run(path, progress=blocks.append)
+    assert not blocks
