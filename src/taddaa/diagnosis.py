@@ -136,7 +136,7 @@ class _Study:
         else:
             found = preconditioner.initial(approximation, starts, np.zeros_like(starts))
         begun = engine.start(starts, found.metric, step)
-        self._note_starts(found.note, np.asarray(begun.point.logdensity), arm)
+        self._note_starts(found.note, engine.host(begun.point.logdensity), arm)
         observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
         walk = Walk(engine, preconditioner, self.plan, starts, found.metric, begun, observe, self.questions.summarise, progress)
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
@@ -167,7 +167,7 @@ class _Study:
             "approximation": self.approximation.describe(),
             "starts": walk.starts,
             "functionals of the approximation": np.concatenate([interval(0.5).estimate for interval in self.questions.references]),
-            "log densities at the starts": self.engine.fetched(walk.chains).point.logdensity,
+            "log densities at the starts": self.engine.host(walk.chains.point.logdensity),
             "quantities at the starts": walk.origin.quantities,
         }
 
@@ -226,7 +226,7 @@ class _Study:
         names = [(label, group.functional.label) for group in self.questions.groups for label in group.labels]
         rho2, verdicts = row_rho2(walk, self.questions), _verdicts(judgement, checks)
         rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdicts[i]) for i in range(len(names)))
-        rejected = int(np.sum(np.asarray(walk.chains.nonfinite)))
+        rejected = int(np.sum(self.engine.host(walk.chains.nonfinite)))
         if rejected:
             self.notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
         if any(check.slow_for_good and check.passed for check in checks):

@@ -18,6 +18,7 @@ import numpy as np
 from .adapt import adapt_step
 from .errors import InputError
 from .kernel import Kernel, Noise, Point, metropolis
+from .placement import Placement
 from .precondition import Metric
 from .target import Target, call_with_data, first_line, flat_values
 
@@ -79,15 +80,13 @@ class Engine:
     def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter):
         self.target, self.kernel, self.chains, self.meter = target, kernel, chains, meter
         self.dtype = jnp.dtype(dtype)
-        self._noise = HostNoise(seed) if jax.default_backend() == "cpu" else DeviceNoise(seed)
-        self._data = jax.tree.map(self._cast, target.data)
-        self._programs = target.compiled(kernel, lambda: _programs(target.logdensity, kernel, target.data is not None))
+        self._place = Placement.of(chains, target.data)
+        self._noise = HostNoise(seed, self._place) if jax.default_backend() == "cpu" else DeviceNoise(seed, self._place)
+        self._data = self._place.data(target.data, self.dtype)
+        what = (kernel, self._place)
+        self._programs = target.compiled(what, lambda: _programs(target.logdensity, kernel, target.data is not None, self._place))
         self._trace_dtype = float if target.dim <= DOUBLE_TRACES else np.float32
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
-
-    def _cast(self, leaf):
-        array = jnp.asarray(leaf)
-        return array.astype(self.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array
 
     def evaluate(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities and gradients at the rows of `draws`, `chains` rows at a time (one compiled program)."""
@@ -96,9 +95,9 @@ class Engine:
             rows = draws[first : first + self.chains]
             padded = np.concatenate([rows, np.repeat(rows[-1:], self.chains - len(rows), axis=0)])
             with self._watch():
-                value, gradient = self._programs.evaluate(jnp.asarray(padded, self.dtype), self._data)
-                values.append(np.asarray(value)[: len(rows)])
-                gradients.append(np.asarray(gradient)[: len(rows)])
+                value, gradient = self._programs.evaluate(self._place.across(padded, self.dtype), self._data)
+                values.append(self._place.host(value, len(rows)))
+                gradients.append(self._place.host(gradient, len(rows)))
         self.meter.gradients += len(draws)
         return np.concatenate(values), np.concatenate(gradients)
 
@@ -107,25 +106,28 @@ class Engine:
         value, gradient = self.evaluate(starts)
         value = np.where(np.isnan(value), -np.inf, value)
         gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
-        force = jnp.asarray(gradient, self.dtype)
-        point = Point(jnp.asarray(starts, self.dtype), jnp.asarray(value, self.dtype), force, force)
-        zero = jnp.zeros(len(starts), self.dtype)
-        chains = Chains(point, jnp.asarray(np.log(step), self.dtype), jnp.zeros((), self.dtype), zero, zero)
+        zero = np.zeros(len(starts))
+        chains = self.placed(Chains(Point(starts, value, gradient, gradient), np.log(step), 0.0, zero, zero))
         return self.repoint(chains, metric)
 
     def repoint(self, chains: Chains, metric: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
         with self._watch():
             slope = _pull_all(self._cast_metric(metric), chains.point.gradient)
-        return chains._replace(point=chains.point._replace(slope=slope), clock=jnp.zeros_like(chains.clock))
+        return chains._replace(point=chains.point._replace(slope=slope), clock=chains.clock * 0)
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
-        return jax.tree.map(np.asarray, chains)
+        return jax.tree.map(lambda part: np.asarray(part) if part.ndim == 0 else self.host(part), chains)
 
     def placed(self, chains: Chains) -> Chains:
         """Chains from the host, where the programs want them."""
-        return jax.tree.map(jnp.asarray, chains)
+        put = lambda part: (self._place.across if np.ndim(part) else self._place.everywhere)(part, self.dtype)  # noqa: E731
+        return jax.tree.map(put, chains)
+
+    def host(self, array: Any) -> np.ndarray:
+        """An array with one row a chain, on the host."""
+        return self._place.host(array)
 
     @property
     def noise_state(self) -> Any:
@@ -138,11 +140,11 @@ class Engine:
 
     def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
-        slope = np.asarray(_pull_all(self._cast_metric(metric), jnp.asarray(gradients, self.dtype)), float)
+        slope = self.host(_pull_all(self._cast_metric(metric), self._place.across(gradients, self.dtype))).astype(float)
         return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
     def _cast_metric(self, metric: Metric) -> Metric:
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, self.dtype), metric)
+        return self._place.everywhere(metric, self.dtype)
 
     def advance(
         self,
@@ -178,7 +180,7 @@ class Engine:
         centre = starts.mean(axis=0)
         centred = starts - centre
         norm = np.linalg.norm(centred, axis=0)
-        return jnp.asarray(centre, self.dtype), jnp.asarray(centred / np.where(norm > 0, norm, 1.0), self.dtype)
+        return self._place.everywhere(centre, self.dtype), self._place.across(centred / np.where(norm > 0, norm, 1.0), self.dtype)
 
     def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
         """The shape of a user's function of the parameters; refused if it cannot be traced or returns nothing."""
@@ -207,8 +209,8 @@ class Engine:
             part = np.asarray(draws[first : first + rows])
             padded = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
             with self._watch():
-                values = program(jnp.asarray(padded, self.dtype), self._data)
-                parts.append(np.asarray(values, float)[: len(part)])
+                values = program(self._place.across(padded, self.dtype), self._data)
+                parts.append(self._place.host(values, len(part)).astype(float))
         return np.concatenate(parts)
 
     def _watch(self):
@@ -218,7 +220,8 @@ class Engine:
 class HostNoise:
     """Random numbers drawn by NumPy in single precision; the fast source for CPUs."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, place: Placement):
+        self._place = place
         self._rng = np.random.Generator(np.random.SFC64(seed))
 
     @property
@@ -230,17 +233,19 @@ class HostNoise:
         self._rng.bit_generator.state = state
 
     def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
-        return Noise(
+        noise = Noise(
             self._rng.standard_normal((iterations, chains, dim), np.float32),
             self._rng.random((iterations, chains, uniforms), np.float32),
             self._rng.random((iterations, chains)),  # in double precision: a zero would accept anything
         )
+        return noise if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in noise))
 
 
 class DeviceNoise:
     """The same from JAX, for accelerators, where copying from the host would cost more than drawing."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, place: Placement):
+        self._place = place
         self._key = jax.random.key(seed)
 
     @property
@@ -253,17 +258,21 @@ class DeviceNoise:
 
     def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
         self._key, key = jax.random.split(self._key)
-        return _device_noise(key, (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains))
+        return _device_noise(key, self._place, (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains))
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _device_noise(key, normal, uniform, accept) -> Noise:
+@partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def _device_noise(key, place: Placement, normal, uniform, accept) -> Noise:
     keys = jax.random.split(key, 3)
-    return Noise(
+    noise = Noise(
         jax.random.normal(keys[0], normal, jnp.float32),
         jax.random.uniform(keys[1], uniform, jnp.float32),
         jax.random.uniform(keys[2], accept),
     )
+    if not place.padding:
+        return place.spread(noise, axis=1)
+    last = [(0, 0), (0, place.padding), (0, 0)]
+    return place.spread(jax.tree.map(lambda part: jnp.pad(part, last[: part.ndim], mode="edge"), noise), axis=1)
 
 
 @jax.jit
@@ -276,7 +285,7 @@ class _Programs(NamedTuple):
     advance: Callable
 
 
-def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs:
+def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> _Programs:
     """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
 
     def density(x, data):
@@ -304,8 +313,8 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs
             one = lambda point, noise: metropolis(kernel, point, noise, step, metric.push, evaluate_one)  # noqa: E731
             outcome = jax.vmap(one)(chains.point, now)
             # Chains that started outside the support and have not found it yet say nothing about the step.
-            inside = jnp.isfinite(chains.point.logdensity)
-            acceptance = jnp.sum(jnp.where(inside, outcome.probability, 0.0)) / jnp.maximum(jnp.sum(inside), 1)
+            inside = place.weighted(jnp.isfinite(chains.point.logdensity))
+            acceptance = jnp.sum(jnp.where(inside, outcome.probability, 0.0)) / jnp.maximum(jnp.sum(inside, dtype=dtype), 1)
             moved = Chains(
                 outcome.point,
                 adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
@@ -313,24 +322,25 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool) -> _Programs
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,
             )
-            summary = (*_summary(moved.point.position, centre, anchor), acceptance, chains.log_step)
+            summary = (*_summary(moved.point.position, centre, anchor, place), acceptance, chains.log_step)
             return moved, tuple(path.at[i].set(value) for path, value in zip(trace, summary, strict=True))
 
         block, dim = noise.accept.shape[0], centre.shape[0]
         empty = tuple(jnp.zeros((block, dim), dtype) for _ in range(3)) + tuple(jnp.zeros(block, dtype) for _ in range(2))
-        return jax.lax.fori_loop(0, length, iterate, (chains, empty))
+        chains, trace = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
+        return chains, place.whole(trace)
 
     return _Programs(evaluate, advance)
 
 
-def _summary(position, centre, anchor):
+def _summary(position, centre, anchor, place: Placement):
     """Mean, variance and squared correlation with the start of each coordinate over the chains."""
-    shifted = position - centre  # near the data's own scale, so that the sums below lose no digits
-    mean = jnp.mean(shifted, axis=0)
-    squares = jnp.sum((shifted - mean) ** 2, axis=0)
+    shifted = place.weighted(position - centre)  # near the data's own scale, so that the sums below lose no digits
+    mean = jnp.sum(shifted, axis=0) / place.chains
+    squares = jnp.sum(place.weighted(shifted - mean) ** 2, axis=0)
     product = jnp.sum(anchor * shifted, axis=0)
     rho2 = jnp.where(squares > 0, product**2 / jnp.where(squares > 0, squares, 1.0), 0.0)
-    return mean + centre, squares / (len(position) - 1), rho2
+    return mean + centre, squares / (place.chains - 1), rho2
 
 
 def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:

@@ -222,7 +222,7 @@ def narrow_regions(walk: Walk) -> Check:
 def nonfinite(walk: Walk) -> Check:
     """Proposals whose log density or gradient was NaN or infinite, over all iterations; and chains that never left such a start."""
     share = _nonfinite_share(walk)
-    lost = int(np.sum(~np.isfinite(np.asarray(walk.chains.point.logdensity))))
+    lost = int(np.sum(~np.isfinite(walk.engine.host(walk.chains.point.logdensity))))
     message = f"{share:.0%} of the proposals had a NaN or infinite log density or gradient"
     if lost:
         message = f"{lost} chains started where the log density is not finite and never found its support"
@@ -328,7 +328,7 @@ def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 
 def _nonfinite_share(walk: Walk) -> float:
-    return float(np.mean(np.asarray(walk.chains.nonfinite)) / max(walk.iteration, 1))
+    return float(np.mean(walk.engine.host(walk.chains.nonfinite)) / max(walk.iteration, 1))
 
 
 def _ends(count: int) -> tuple[list[int], list[int]]:

@@ -134,9 +134,10 @@ class Walk:
 
     def snapshot(self) -> Snapshot:
         point = self.chains.point
-        positions = np.asarray(point.position, float)
+        positions = self.engine.host(point.position).astype(float)
         # A kernel without gradients still needs them here: checks and metrics are made of them.
-        gradients = point.gradient if self.engine.kernel.uses_gradient else np.nan_to_num(self.engine.evaluate(positions)[1])
+        known = self.engine.kernel.uses_gradient
+        gradients = self.engine.host(point.gradient) if known else np.nan_to_num(self.engine.evaluate(positions)[1])
         return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, float))
 
     @property
@@ -157,7 +158,7 @@ class Walk:
     @property
     def acceptance_of_chains(self) -> np.ndarray:
         """The share of proposals that each chain accepted in the latest round."""
-        return np.asarray(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
+        return self.engine.host(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
 
 
 def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray) -> float:
