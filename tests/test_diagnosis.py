@@ -413,3 +413,17 @@ def test_fixed_entries_of_a_matrix_do_not_spoil_a_report():
     assert len(fixed) == 8
     assert {(row.lower, row.upper, row.bound, row.verdict) for row in fixed} == {(0.0, 0.0, 0.0, "no error found")}
     assert report.verdict == "no error found"
+    assert all(np.isfinite(check.value) for check in report.checks)
+
+
+def test_what_was_never_seen_is_not_claimed_to_be_absent():
+    """An event of probability 1e-4 (q: 1e-9) is met by no chain: its mean may be wrong by any size, and the report says so."""
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 1)
+    event = Mean(lambda x: 1.0 * (x[0] > 3.72), name="event")
+    report = diagnose(target, Gaussian([0.0], [0.62]), [event, Quantile(0.5, of=event.of, name="event")], settings=Settings(chains=100))
+    mean, median = report.rows
+    assert (mean.bound, mean.verdict, mean.detectable) == (0.0, "no error found", np.inf)
+    assert median.detectable == 0.0  # the median of an event that is surely rare is 0
+    # 100 chains all miss an event of this probability one time in twenty: (1 - p)^100 = 0.05.
+    assert any("the mean of event: one and the same value" in note and "probability below 3.0%" in note for note in report.notes)
+    assert any(note in str(report) for note in report.notes) and "∞" in str(report)

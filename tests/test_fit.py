@@ -108,15 +108,15 @@ def test_pathfinder_keeps_its_low_rank_in_high_dimension(monkeypatch):
 def test_student_t_recovers_a_product_of_t():
     found = fit.student_t(Target(student, 2), restarts=2)
     assert isinstance(found.approximation, StudentT)
-    np.testing.assert_allclose(found.approximation._loc, 1.0, atol=0.1)
-    np.testing.assert_allclose(found.approximation._scale, [2.0, 0.01], rtol=0.05)
-    np.testing.assert_allclose(found.approximation._df, DF, rtol=0.15)
+    np.testing.assert_allclose(found.approximation.loc, 1.0, atol=0.1)
+    np.testing.assert_allclose(found.approximation.scale, [2.0, 0.01], rtol=0.05)
+    np.testing.assert_allclose(found.approximation.df, DF, rtol=0.15)
     assert found.elbo == pytest.approx(np.log(2.0 * 0.01), abs=0.02)
 
 
 def test_a_fixed_df_stays():
     found = fit.student_t(Target(student, 2), df=5.0, restarts=1, steps=100)
-    assert set(found.approximation._df) == {5.0}
+    assert set(found.approximation.df) == {5.0}
 
 
 @pytest.mark.parametrize("family", [MeanField(), FullRank(), Tails(), Tails(4.0)], ids=repr)

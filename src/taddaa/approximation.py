@@ -81,26 +81,26 @@ class StudentT(Approximation):
     """Independent Student t coordinates: loc + scale · t(df)."""
 
     def __init__(self, loc, scale, df):
-        self._loc = vector("loc", loc)
-        self.dim = len(self._loc)
-        self._scale = vector("scale", scale, length=self.dim, positive=True)
-        self._df = vector("df", np.broadcast_to(df, (self.dim,)) if np.ndim(df) == 0 else df, length=self.dim, positive=True)
+        self.loc = vector("loc", loc)
+        self.dim = len(self.loc)
+        self.scale = vector("scale", scale, length=self.dim, positive=True)
+        self.df = vector("df", np.broadcast_to(df, (self.dim,)) if np.ndim(df) == 0 else df, length=self.dim, positive=True)
 
     def sample(self, rng, count):
-        return self._loc + self._scale * rng.standard_t(self._df, (count, self.dim))
+        return self.loc + self.scale * rng.standard_t(self.df, (count, self.dim))
 
     def mean(self):
-        return np.where(self._df > 1, self._loc, np.nan)
+        return np.where(self.df > 1, self.loc, np.nan)
 
     def covariance(self):
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self._df > 2, self._scale**2 * self._df / (self._df - 2), np.nan)
+            return np.where(self.df > 2, self.scale**2 * self.df / (self.df - 2), np.nan)
 
     def quantile(self, p):
-        return self._loc + self._scale * stats.t.ppf(p, self._df)
+        return self.loc + self.scale * stats.t.ppf(p, self.df)
 
     def logdensity(self, x):
-        return np.sum(stats.t.logpdf(np.asarray(x), self._df, self._loc, self._scale), axis=-1)
+        return np.sum(stats.t.logpdf(np.asarray(x), self.df, self.loc, self.scale), axis=-1)
 
 
 class Draws(Approximation):

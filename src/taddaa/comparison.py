@@ -155,7 +155,7 @@ def _moments(approximation: Approximation, draws: np.ndarray) -> tuple[float, fl
         values = np.sort(covariance) if covariance.ndim == 1 else np.linalg.eigvalsh(covariance)
         return float(values.sum()), float(values.sum() ** 2 + 2 * np.sum(values**2)), float(values[-1])
     if isinstance(approximation, StudentT) and covariance is not None:
-        df = approximation._df
+        df = approximation.df
         if np.any(df <= 2):
             return math.inf, math.inf, math.inf
         fourth = covariance**2 * np.where(df > 4, 3 * (df - 2) / np.where(df > 4, df - 4, 1.0), np.inf)

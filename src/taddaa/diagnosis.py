@@ -22,7 +22,7 @@ from .engine import Engine, Meter
 from .errors import InputError
 from .functional import Functional, as_functionals
 from .interval import bound, movement
-from .judgement import Judgement, Questions, ask, refuse_nan
+from .judgement import Judgement, Questions, ask, refuse_nan, unseen_probability
 from .plan import Plan
 from .precondition import as_covariance
 from .reliability import all_checks, correlation_check, row_rho2
@@ -233,6 +233,14 @@ class _Study:
             self.notes.append(
                 "part of the target is too narrow for the chains' common step; the share of chains there stayed as the approximation "
                 "has it, but one that lacks a small part of it could go unnoticed"
+            )
+        fixed = np.flatnonzero(judgement.fixed)
+        if fixed.size:
+            parameter, functional = names[fixed[0]]
+            self.notes.append(
+                f"the {functional} of {parameter}{f' and {fixed.size - 1} more' * (fixed.size > 1)}: one and the same value in every draw, "
+                f"before and after; what happens with a probability below {unseen_probability(self.plan.chains):.1%} may never have been "
+                "seen, so no size of error can be excluded (would see: ∞)"
             )
         labels, meter = self.engine.target.labels, self.engine.meter
         return Report(

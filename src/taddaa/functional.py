@@ -35,7 +35,7 @@ class Functional(ABC):
 
     def __post_init__(self):
         if self.of is not None and not callable(self.of):
-            raise InputError(f"of must be a function of the parameters, got {type(self.of).__name__}: {self.of!r}")
+            raise InputError(f"of must be a function of the parameters, such as lambda p: p[0], got {type(self.of).__name__}: {self.of!r}")
 
     @property
     @abstractmethod
@@ -69,7 +69,9 @@ class Functional(ABC):
 
 @dataclass(frozen=True)
 class Mean(Functional):
-    """The mean; Student t interval."""
+    """The mean, of every parameter or `of` a function of them; Student t interval."""
+
+    of: Callable[..., Any] | None = None  # by position too: Mean(f)
 
     @property
     def label(self):
@@ -87,7 +89,9 @@ class Mean(Functional):
 
 @dataclass(frozen=True)
 class Variance(Functional):
-    """The variance; its movement is that of log variance, as in the paper."""
+    """The variance, of every parameter or `of` a function of them; its movement is that of log variance, as in the paper."""
+
+    of: Callable[..., Any] | None = None
 
     @property
     def label(self):

@@ -40,6 +40,7 @@ class Judgement(NamedTuple):
     unit: np.ndarray  # what `relative_…` is measured in
     unknown: np.ndarray  # the functional is not a finite number, or
     unseen: np.ndarray  # too few chains show anything but one and the same value
+    fixed: np.ndarray  # one and the same number wherever it was looked at: a constant, or an event never seen
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,13 @@ class Questions:
         lower, upper = np.where(unknown, -np.inf, lower), np.where(unknown, np.inf, upper)
         bounds = bound(lower, upper)
         # An error is found with 95 % probability if it exceeds the half-width by 1.64 standard errors.
-        half = np.where(unknown, np.inf, np.maximum(upper - estimate, estimate - lower))
+        # What was never seen to vary may do so where no chain came: no size of error would surely have shown.
+        fixed = same & ~self._exact
+        half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
         detectable = half * (1 + stats.norm.ppf(FOUND_PROBABILITY) / stats.norm.ppf((1 + level) / 2))
         with np.errstate(divide="ignore", invalid="ignore"):
             relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
-            relative_detectable = np.where(np.isfinite(detectable), detectable / unit, np.inf)
+            relative_detectable = np.where(same, 0.0, np.where(np.isfinite(detectable), detectable / unit, np.inf))
         return Judgement(
             approximation=self._shown(reference),
             moved=self._shown(moved),
@@ -144,6 +147,7 @@ class Questions:
             unit=unit,
             unknown=unknown,
             unseen=unseen,
+            fixed=fixed,
         )
 
     def _constant(self, late: Sequence[np.ndarray]) -> np.ndarray:
@@ -157,14 +161,17 @@ class Questions:
         return self.per_row(same)
 
     def _unseen(self, late: Sequence[np.ndarray]) -> np.ndarray:
-        """Rows of rare events: an interval from a handful of them is no interval. Quantiles are exact all the same."""
+        """Rows of rare events: an interval from a handful of them is no interval."""
         differs = np.zeros(late[-1].shape, bool)
         common = np.median(late[-1], axis=0)
         for values in late[-self.states :]:
             differs |= values != common
-        rare = self.per_row(differs.sum(axis=0) < LEAST_SEEN)
-        exact = np.concatenate([np.full(len(g.labels), g.functional.label.startswith("q")) for g in self.groups])
-        return rare & ~exact
+        return self.per_row(differs.sum(axis=0) < LEAST_SEEN) & ~self._exact
+
+    @property
+    def _exact(self) -> np.ndarray:
+        """Rows of quantiles, whose intervals hold for any distribution, rare events included."""
+        return np.concatenate([np.full(len(g.labels), g.functional.label.startswith("q")) for g in self.groups])
 
     def _shown(self, intervals: list[Interval]) -> np.ndarray:
         return np.concatenate([g.functional.shown(i.estimate) for g, i in zip(self.groups, intervals, strict=True)])
@@ -195,6 +202,11 @@ def ask(
     if not isinstance(approximation, Gaussian) or draws is not None:
         kurtosis = _kurtosis(_reference_draws(approximation, engine, functions, rng) if draws is None else draws)
     return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis)
+
+
+def unseen_probability(chains: int) -> float:
+    """The probability of an event that this many independent chains all miss one time in twenty: about 3/N."""
+    return float(1 - (1 - FOUND_PROBABILITY) ** (1 / chains))
 
 
 def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -> None:

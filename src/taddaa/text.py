@@ -60,7 +60,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.moved:.3g}",
         bound,
         relative,
-        f"{row.detectable:.2g}",
+        f"{row.detectable:.2g}".replace("inf", "∞"),
         f"{row.rho2:.2f}",
         row.verdict,
     )
