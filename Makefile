@@ -4,19 +4,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-interop test-stan lint docs bench calibrate clean
+.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench calibrate clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
 
 test: $(VENV)/.test ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not stan"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not stan and not torch"
 
 test-slow: $(VENV)/.test ## the slow statistical tests
 	$(BIN)/python -m pytest -m slow
 
 test-interop: $(VENV)/.interop ## adapters and examples with every framework installed; a missing one fails
-	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m "not slow and not stan"
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m "not slow and not stan and not torch"
+
+test-torch: $(VENV)/.torch ## the same for PyTorch (where pip finds only PyTorch's builds for GPUs, a download of some gigabytes)
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop/test_torch.py tests/test_examples.py -m torch
 
 test-stan: $(VENV)/.interop ## the same for Stan, with programs compiled by g++ (minutes the first time)
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m stan
@@ -52,6 +55,11 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.interop: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test,test-interop]'
+	touch $@ $(VENV)/.test $(VENV)/.core
+
+# The constraint `torch==X` is also met by PyTorch's CPU build `X+cpu`, which pip prefers where one of its indexes has it.
+$(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[test,test-torch]'
 	touch $@ $(VENV)/.test $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -28,7 +28,7 @@ WRONG = {
     "regression_numpy": "variance of log_sigma",
     "regression_pytorch": "variance of log_sigma",
 }
-MARKS = {"eight_schools_stan": [pytest.mark.stan]}
+MARKS = {"eight_schools_stan": [pytest.mark.stan], "regression_pytorch": [pytest.mark.torch]}
 
 
 def test_every_example_is_tested():
@@ -38,8 +38,6 @@ def test_every_example_is_tested():
 @pytest.mark.filterwarnings("ignore")  # the frameworks' own, about themselves
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in NEEDS])
 def test_example(name, monkeypatch):
-    if name == "regression_pytorch":
-        pytest.importorskip("torch", reason="PyPI's torch for Linux brings 3 GB of CUDA; this example is run by hand before a release")
     need(NEEDS[name])
     if name == "eight_schools_stan":
         use_compiled_stan(monkeypatch)

@@ -102,6 +102,7 @@ def broken(x):
         (lambda x: (-x, -np.sum(x, axis=1)), "the pair is the other way round"),
         (lambda x: (np.zeros((len(x), 1)), -x), r"log densities of shape \(8,\)"),
         (lambda x: (np.zeros(len(x)), -x[:, :2]), r"gradients of shape \(8, 3\)"),
+        (lambda x: (np.array(["one"] * len(x)), -x), "log densities as numbers, got ndarray: ValueError"),
     ],
 )
 def test_functions_that_cannot_work(fn, match):

@@ -112,6 +112,10 @@ def probe(fn: Callable, draws: np.ndarray) -> None:
         if np.shape(value) != shape:
             hint = "; the pair is the other way round" if what == "log densities" and np.shape(value) == (count, dim) else ""
             raise InputError(f"fn must return {what} of shape {shape} for x of shape {(count, dim)}, got shape {np.shape(value)}{hint}")
+        try:
+            np.asarray(value, float)
+        except Exception as error:  # a tensor on another device, or one that still carries its gradient
+            raise InputError(f"fn must return {what} as numbers, got {type(value).__name__}: {first_line(error)}") from error
 
 
 def _on_rows(fn: Callable, rows: np.ndarray) -> np.ndarray:
