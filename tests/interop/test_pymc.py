@@ -62,6 +62,28 @@ def test_logdensity_is_the_models_own_at_100_points(eight_schools):
     assert same_up_to_constant(found, [plain_logdensity(x) for x in points()])
 
 
+def test_large_data_is_an_argument_and_no_constant():
+    rng = np.random.default_rng(0)
+    predictors, group, outcome = rng.normal(size=(3000, 2)), rng.integers(0, 4, 3000), rng.normal(size=3000)
+    with pm.Model() as model:
+        shared = pm.Data("shared", predictors)
+        offset = pm.Normal("offset", 0, 1, shape=4)
+        slope = pm.Normal("slope", 0, 1, shape=2)
+        fitted = pm.Deterministic("fitted", shared[:3] @ slope)
+        pm.Normal("y", offset[group] + shared @ slope, 2.0, observed=outcome)
+    target, _ = taddaa.from_pymc(meanfield(model, np.zeros(6), np.ones(6)))
+    assert sorted(array.shape for array in target.data) == [(3000,), (3000,), (3000, 2)]
+    own, rows = model.compile_logp(), rng.normal(size=(20, 6))
+    with jax.enable_x64(True):
+        found = np.asarray(jax.vmap(target.logdensity, (0, None))(rows, target.data))
+        shown = target.constrain(rows[0], target.data)
+        program = jax.jit(target.logdensity).lower(rows[0], target.data).as_text()
+    np.testing.assert_allclose(found, [own({"offset": x[:4], "slope": x[4:]}) for x in rows], rtol=1e-12)
+    np.testing.assert_allclose(shown["fitted"], predictors[:3] @ rows[0][4:], rtol=1e-12)
+    assert len(program) < 30_000  # 15,000 numbers would be more
+    assert fitted.name in target.labels[-1]
+
+
 def test_scrambled_variables_keep_their_own_coordinates():
     with pm.Model() as model:
         zeta = pm.HalfNormal("zeta", 2.0)

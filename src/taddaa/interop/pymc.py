@@ -12,6 +12,8 @@ from ..errors import InputError, require
 from ..target import Target, first_line
 from .layout import Layout, said
 
+LARGE = 1000  # numbers in an array of data, from which on it is an argument of the compiled program and no constant in it
+
 
 def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
     """A PyMC fit, as `taddaa.diagnose` takes it.
@@ -54,13 +56,30 @@ class _Model:
         self._refuse()
         point = model.initial_point(random_seed=0)
         self.layout = Layout({value.name: np.shape(point[value.name]) for value in self.values})
-        try:
-            self._logp = jaxified(self.values, [model.logp()])
-        except Exception as error:
-            raise InputError(f"model cannot be turned into a JAX function: {first_line(error)}") from error
         self.shown = [variable.name for variable in model.unobserved_RVs]  # free variables, then deterministics
         by_name = {variable.name: variable for variable in model.unobserved_value_vars}
-        self._constrain = jaxified(self.values, [by_name[name] for name in self.shown])
+        graphs = [[model.logp()], [by_name[name] for name in self.shown]]
+        try:
+            self.data, (self._logp, self._constrain) = self._compiled(graphs)
+        except Exception as error:
+            raise InputError(f"model cannot be turned into a JAX function: {first_line(error)}") from error
+
+    def _compiled(self, graphs) -> tuple[list[np.ndarray] | None, list[Any]]:
+        """Large data and the graphs as functions of the values and of it."""
+        arrays, replaced = _large_data([output for graph in graphs for output in graph])
+        if arrays:
+            from pytensor.graph.replace import clone_replace
+
+            inputs = [*self.values, *replaced.values()]
+            try:
+                functions = [jaxified(inputs, clone_replace(graph, replace=replaced, rebuild_strict=False)) for graph in graphs]
+                point = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in self.layout.shapes.values()]
+                for function in functions:
+                    jax.eval_shape(function, *point, *arrays)
+                return arrays, functions
+            except Exception:  # where the graph needs the data's values (an index, a length), they stay constants
+                pass
+        return None, [jaxified(self.values, graph) for graph in graphs]
 
     def _refuse(self) -> None:
         from pytensor.tensor.random.type import RandomType
@@ -79,18 +98,27 @@ class _Model:
                 "build the model on all of its data for the diagnosis and pass it as model="
             )
 
-    def logdensity(self, x):
-        return self._logp(*self.layout.unflatten(x).values())[0]
+    def logdensity(self, x, data=()):
+        return self._logp(*self.layout.unflatten(x).values(), *data)[0]
 
-    def constrain(self, x) -> dict[str, Any]:
-        return dict(zip(self.shown, self._constrain(*self.layout.unflatten(x).values()), strict=True))
+    def constrain(self, x, data=()) -> dict[str, Any]:
+        return dict(zip(self.shown, self._constrain(*self.layout.unflatten(x).values(), *data), strict=True))
 
     def target(self) -> Target:
         point = jax.ShapeDtypeStruct((self.layout.dim,), jnp.float64)
         shapes: dict[str, tuple[int, ...]] = {}
-        jax.eval_shape(lambda x: shapes.update({name: value.shape for name, value in self.constrain(x).items()}), point)
+        data = self.data or ()
+        jax.eval_shape(lambda x, data: shapes.update({name: value.shape for name, value in self.constrain(x, data).items()}), point, data)
         names = [label for name, shape in shapes.items() for label in self._labels(name, shape)]
-        return Target(self.logdensity, self.layout.dim, names=names, constrain=self.constrain)
+        if self.data is None:
+            return Target(lambda x: self.logdensity(x), self.layout.dim, names=names, constrain=lambda x: self.constrain(x))
+        return Target(
+            lambda x, data: self.logdensity(x, data),
+            self.layout.dim,
+            names=names,
+            data=self.data,
+            constrain=lambda x, data: self.constrain(x, data),
+        )
 
     def _labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
         """`theta[A]` where the model has coords, else `theta[0]`."""
@@ -129,12 +157,33 @@ def jaxified(inputs, outputs):
         return get_jaxified_graph(inputs=inputs, outputs=outputs)
 
 
-def _ancestors(variable):
+def _ancestors(*variables):
     try:
         from pytensor.graph.traversal import ancestors
     except ImportError:
         from pytensor.graph.basic import ancestors  # type: ignore[no-redef]
-    return ancestors([variable])
+    return ancestors(variables)
+
+
+def _large_data(outputs) -> tuple[list[np.ndarray], dict[Any, Any]]:
+    """The large constants and shared variables below `outputs`, and what stands for each of them in the program."""
+    from pytensor.compile import SharedVariable
+    from pytensor.tensor import TensorConstant, TensorType
+
+    arrays, replaced = [], {}
+    for variable in _ancestors(*outputs):
+        if variable in replaced or not isinstance(variable.type, TensorType):
+            continue
+        if isinstance(variable, TensorConstant):
+            array = np.asarray(variable.data)
+        elif isinstance(variable, SharedVariable):
+            array = np.asarray(variable.get_value(borrow=True))
+        else:
+            continue
+        if array.size >= LARGE:
+            arrays.append(array)
+            replaced[variable] = TensorType(array.dtype, shape=array.shape)(f"data_{len(arrays)}")
+    return arrays, replaced
 
 
 def _approximation(study: _Model, approx) -> Approximation:
