@@ -98,10 +98,10 @@ class _Model:
                 "build the model on all of its data for the diagnosis and pass it as model="
             )
 
-    def logdensity(self, x, data=()):
+    def logdensity(self, x, data):
         return self._logp(*self.layout.unflatten(x).values(), *data)[0]
 
-    def constrain(self, x, data=()) -> dict[str, Any]:
+    def constrain(self, x, data) -> dict[str, Any]:
         return dict(zip(self.shown, self._constrain(*self.layout.unflatten(x).values(), *data), strict=True))
 
     def target(self) -> Target:
@@ -111,14 +111,8 @@ class _Model:
         jax.eval_shape(lambda x, data: shapes.update({name: value.shape for name, value in self.constrain(x, data).items()}), point, data)
         names = [label for name, shape in shapes.items() for label in self._labels(name, shape)]
         if self.data is None:
-            return Target(lambda x: self.logdensity(x), self.layout.dim, names=names, constrain=lambda x: self.constrain(x))
-        return Target(
-            lambda x, data: self.logdensity(x, data),
-            self.layout.dim,
-            names=names,
-            data=self.data,
-            constrain=lambda x, data: self.constrain(x, data),
-        )
+            return Target(lambda x: self.logdensity(x, ()), self.layout.dim, names=names, constrain=lambda x: self.constrain(x, ()))
+        return Target(self.logdensity, self.layout.dim, names=names, data=self.data, constrain=self.constrain)
 
     def _labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
         """`theta[A]` where the model has coords, else `theta[0]`."""
