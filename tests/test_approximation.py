@@ -65,6 +65,12 @@ def test_draws_are_used_once_before_any_is_used_again():
     assert not np.array_equal(few, draws[:12])  # in random order: rows of a Markov chain come sorted by time
 
 
+def test_resampled_draws_are_warned_about():
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    with pytest.warns(UserWarning, match="only 80 of 100 draws are distinct, as after importance resampling"):
+        Draws(np.concatenate([rows[:80], rows[:20]]))
+
+
 def test_draws_know_no_closed_form():
     draws = Draws(np.random.default_rng(2).standard_normal((50, 3)))
     assert (draws.mean(), draws.covariance(), draws.quantile(0.5), draws.logdensity(draws.draws)) == (None,) * 4

@@ -1,5 +1,6 @@
 """What is being judged: a distribution on R^d that can be sampled, with whatever else is known about it."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from .errors import InputError, whole_dimension
 
 # Fewer distinct draws than this share of all draws are particles or a stuck chain, not a sample.
 DISTINCT_SHARE = 0.5
+MOSTLY_DISTINCT = 0.9  # below it, a warning
 
 
 class Approximation(ABC):
@@ -124,8 +126,15 @@ class Draws(Approximation):
         distinct = len(np.unique(draws, axis=0))
         if distinct < DISTINCT_SHARE * len(draws):
             raise InputError(
-                f"draws must be distinct, but only {distinct} of {len(draws)} rows are; "
-                "repeated particles are not independent draws: pass each of them once"
+                f"draws must be distinct, but only {distinct} of {len(draws)} rows are, so they are not independent: pass repeated particles "
+                "once each, and draws that importance weights have resampled as they were before (psis_resample=False for Stan's Pathfinder)"
+            )
+        if distinct < MOSTLY_DISTINCT * len(draws):
+            warnings.warn(
+                f"only {distinct} of {len(draws)} draws are distinct, as after importance resampling; intervals that treat them as "
+                "independent may be too narrow, so an error may be found where there is none",
+                UserWarning,
+                stacklevel=3,
             )
         self.draws = draws
         self.dim = draws.shape[1]

@@ -134,6 +134,22 @@ def test_draws_of_every_kind(schools):
 
 
 @pytest.mark.stan
+@pytest.mark.filterwarnings("ignore")  # CmdStanPy's own
+@pytest.mark.parametrize(("kind", "column"), [("variational", "log_p__"), ("pathfinder", "lp__"), ("laplace", "log_p__")])
+def test_results_of_cmdstanpy_itself(schools, monkeypatch, kind, column):
+    """Files that CmdStan 2.35 wrote for this program: its own log density at each draw is the oracle."""
+    monkeypatch.chdir(Path(__file__).with_name("cmdstan"))  # a Laplace file names its mode's file
+    result = need("cmdstanpy").from_csv(f"{kind}.csv")
+    assert type(result).__name__ in ("CmdStanVB", "CmdStanPathfinder", "CmdStanLaplace")
+    target, approximation = taddaa.from_stan(schools, result)
+    with jax.enable_x64(True):
+        found = np.asarray(jax.vmap(target.logdensity)(approximation.draws))
+    table = result.variational_sample if kind == "variational" else result.draws()
+    expected = table[:, result.column_names.index(column)]
+    assert np.ptp(found - expected) < 1e-4 and np.ptp(expected) > 1  # the file has 8 digits
+
+
+@pytest.mark.stan
 def test_draws_that_cannot_be_used(schools):
     frame = table(schools, taddaa.Gaussian(MEAN, SD).sample(np.random.default_rng(0), 100))
     bad = {

@@ -29,7 +29,8 @@ def from_stan(model, draws) -> tuple[Target, Approximation]:
         draws: of the approximation, on Stan's constrained scale: a CmdStanPy result (`CmdStanVB`, `CmdStanPathfinder`,
             `CmdStanLaplace`), a DataFrame with Stan's column names (`theta[1]` or `theta.1`; others are ignored), or an array
             whose columns are those of `model.param_names()`. Or an approximation on the unconstrained scale, with coordinates
-            in the order of `model.param_unc_names()`: `taddaa.Gaussian(mean, sd)`, `taddaa.Draws(array)`.
+            in the order of `model.param_unc_names()`: `taddaa.Gaussian(mean, sd)`, `taddaa.Draws(array)`. Stan's Pathfinder
+            resamples its draws by importance weights, and so repeats some; `psis_resample=False` gives those of Pathfinder itself.
     """
     program = _opened(model)
     approximation = draws if isinstance(draws, Approximation) else Draws(program.unconstrained(_columns(program, draws)))
