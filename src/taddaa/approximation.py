@@ -126,8 +126,8 @@ class Draws(Approximation):
         distinct = len(np.unique(draws, axis=0))
         if distinct < DISTINCT_SHARE * len(draws):
             raise InputError(
-                f"draws must be distinct, but only {distinct} of {len(draws)} rows are, so they are not independent: pass repeated particles "
-                "once each, and draws that importance weights have resampled as they were before (psis_resample=False for Stan's Pathfinder)"
+                f"draws must be distinct, but only {distinct} of {len(draws)} rows are, so they are not independent: pass repeated "
+                "particles once each, and draws resampled by importance weights as they were before (psis_resample=False in CmdStanPy)"
             )
         if distinct < MOSTLY_DISTINCT * len(draws):
             warnings.warn(
