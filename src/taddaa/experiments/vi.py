@@ -38,7 +38,7 @@ def mean_field(
             found = fit.student_t(target, df=df, **common)
             t = found.approximation
             assert isinstance(t, StudentT)
-            parameters = {"loc": t._loc, "scale": t._scale, "df": t._df}
+            parameters = {"loc": t.loc, "scale": t.scale, "df": t.df}
         return {"parameters": parameters, "gradients": found.gradients, "converged": found.converged, "elbo": found.elbo}
 
     kept = store.once(f"vi-{family}", {"target": key, **options}, make)
