@@ -8,6 +8,10 @@ if TYPE_CHECKING:
 
 STUDIES = {  # name → module and class, in the paper's order
     "gaussian": "gaussian:CorrelatedGaussian",
+    "funnel": "funnel:Funnel",
+    "funnel-t": "funnel:FunnelT",
+    "ablation": "ablation:Ablation",
+    "chaos": "chaos:Chaos",
 }
 
 

@@ -1,6 +1,6 @@
 """How the studies' figures look: one size, one set of colours that colour-blind readers tell apart, one way to lay out panels."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import require
 from ..plot import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["BLUE", "GREEN", "GREY", "KERNEL_STYLE", "LABEL", "ORANGE", "PURPLE", "STYLE", "VERMILION", "grid"]
 
 LABEL = {PAPER: "paper preset", OURS: "our defaults"}
-STYLE = {  # how a method is drawn: colour, and marker and line for print in grey
+STYLE: dict[str, dict[str, Any]] = {  # how a method is drawn: colour, and marker and line for print in grey
     PAPER: {"color": BLUE, "marker": "o", "linestyle": "-", "markersize": 4},
     OURS: {"color": VERMILION, "marker": "D", "linestyle": "--", "markersize": 4},
 }
-KERNEL_STYLE = {
+KERNEL_STYLE: dict[str, dict[str, Any]] = {
     "barker": {"color": BLUE, "linestyle": "-"},
     "mala": {"color": GREEN, "linestyle": "--"},
     "rwmh": {"color": ORANGE, "linestyle": "-."},

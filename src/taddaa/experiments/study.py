@@ -73,7 +73,7 @@ class Claim:
 
     @classmethod
     def judged(
-        cls, where: str, text: str, numbers: dict[str, float], condition: str, holds: bool, *, partly: bool = False, reason="", method=PAPER
+        cls, where: str, text: str, numbers: dict[str, Any], condition: str, holds: Any, *, partly: Any = False, reason="", method=PAPER
     ) -> "Claim":
         """Reproduced if the condition `holds`; otherwise different if it holds `partly`, else not reproduced."""
         verdict = REPRODUCED if holds else DIFFERENT if partly else NOT_REPRODUCED
@@ -95,7 +95,9 @@ class Study(ABC):
     title: str
     place: str  # in the paper
     about: str = ""  # a paragraph or two for the page: the set-up, what is taken as the truth, and any doubt about it
-    sources: tuple = ()  # modules and functions that decide the numbers, besides `cells` and `run`: if they change, cells are measured anew
+    sources: Sequence[
+        Any
+    ] = ()  # modules and functions that decide the numbers, besides `cells` and `run`: if they change, cells are measured anew
 
     @abstractmethod
     def cells(self, quick: bool) -> list[Cell]:

@@ -1,17 +1,11 @@
-"""Targets with known moments and quantiles, and one diagnosis of them as plain numbers."""
+"""Targets with known moments and quantiles."""
 
 from functools import cache
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from scipy import integrate, optimize, stats
 
-from ..approximation import Approximation
-from ..comparison import Comparators, compare
-from ..functional import Functional
-from ..report import Report
-from ..settings import Settings
 from ..target import Target
 
 CORRELATION, FIRST_VARIANCE = 0.7, 10.0  # section 4.1
@@ -46,7 +40,13 @@ def names(dim: int) -> list[str]:
     return [f"X{i + 1}" for i in range(dim)]
 
 
-FUNNEL_VARIANCES = np.array([1.0, np.exp(0.5)])  # of X₁ and X₂
+def funnel_covariance(dim: int) -> np.ndarray:
+    return np.diag([1.0, *[np.exp(0.5)] * (dim - 1)])
+
+
+def normal_quantile(p: float) -> float:
+    """Of X₁."""
+    return float(stats.norm.ppf(p))
 
 
 @cache
@@ -58,33 +58,3 @@ def funnel_quantile(p: float) -> float:
         return value - p
 
     return 0.0 if p == 0.5 else float(optimize.brentq(distribution, -50, 50))
-
-
-def judge(
-    target: Target, approximation: Approximation, settings: Settings, seed: int, functionals: list[Functional] | None = None
-) -> tuple[Report, Comparators]:
-    """A diagnosis, with k-hat and the Wasserstein bounds."""
-    found = compare({"q": approximation}, target, functionals, settings, seed)
-    return found.reports["q"], found.comparators["q"]
-
-
-def rows_of(report: Report, parameters: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The rows of some parameters: {"X1 mean": {"bound": …, "verdict": …}, …}."""
-    return {
-        f"{row.parameter} {row.functional}": {
-            "bound": row.bound,
-            "relative_bound": row.relative_bound,
-            "lower": row.lower,
-            "upper": row.upper,
-            "verdict": row.verdict,
-            "reason": row.reason,
-        }
-        for row in report.rows
-        if row.parameter in parameters
-    }
-
-
-def thinned(values: np.ndarray, most: int = 120) -> tuple[list[int], list[float]]:
-    """At most so many points of a path, evenly spaced in the logarithm of the iteration."""
-    at = np.unique(np.geomspace(1, len(values), most).round().astype(int))
-    return at.tolist(), np.asarray(values, float)[at - 1].tolist()

@@ -23,14 +23,22 @@ class Fitted:
 
 
 def mean_field(
-    store: Store, key: dict[str, Any], target: Target, *, family: str = "gaussian", df=None, seed: int = 0, quick=False
+    store: Store,
+    key: dict[str, Any],
+    target: Target,
+    *,
+    family: str = "gaussian",
+    df=None,
+    seed: int = 0,
+    quick=False,
+    tolerance: float = TOLERANCE,
 ) -> Fitted:
     """The fit of `family` (gaussian or student-t) to a target, made once for all cells; `key` must name the target and its data."""
     steps = QUICK_STEPS if quick else MOST_STEPS
-    options = {"family": family, "df": df, "seed": seed, "steps": steps, "draws": DRAWS, "tolerance": TOLERANCE, "revision": 1}
+    options = {"family": family, "df": df, "seed": seed, "steps": steps, "draws": DRAWS, "tolerance": tolerance, "revision": 1}
 
     def make() -> dict[str, Any]:
-        common: dict[str, Any] = {"restarts": 1, "draws": DRAWS, "steps": steps, "tolerance": TOLERANCE, "seed": seed}
+        common: dict[str, Any] = {"restarts": 1, "draws": DRAWS, "steps": steps, "tolerance": tolerance, "seed": seed}
         if family == "gaussian":
             found = fit.meanfield(target, **common)
             parameters = {"mean": found.approximation.mean(), "sd": found.approximation.covariance() ** 0.5}  # type: ignore[operator]
