@@ -21,8 +21,6 @@ from taddaa.engine import DeviceNoise, Engine, Meter
 from taddaa.placement import Placement
 from taddaa.precondition import Dense
 
-jax.config.update("jax_enable_x64", True)  # JAX mixes the precisions up when an array is placed with and without it
-
 DIM, ROWS = 3, 400
 _, PRECISION, SD = paper_gaussian(DIM)
 APPROXIMATION = Gaussian(np.zeros(DIM), 0.5 * SD)
@@ -176,4 +174,5 @@ def main(folder: Path, checkpoint: Path) -> None:
 
 
 if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)  # JAX mixes the precisions up when one array is placed both with and without it
     main(Path(sys.argv[1]), Path(sys.argv[2]))

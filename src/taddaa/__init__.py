@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .approximation import Approximation, Draws, Gaussian, Sampler, StudentT
     from .comparison import Comparison, compare, k_hat
     from .diagnosis import diagnose
-    from .errors import InputError, MissingExtra
+    from .errors import InputError, LostProcess, MissingExtra
     from .functional import Covariance, Functional, Mean, Quantile, Variance
     from .interop.callback import from_callback
     from .interop.numpyro import from_numpyro
@@ -37,6 +37,7 @@ _HOME = {
     "HMC": "kernel",
     "Identity": "precondition",
     "InputError": "errors",
+    "LostProcess": "errors",
     "MALA": "kernel",
     "Mean": "functional",
     "MissingExtra": "errors",

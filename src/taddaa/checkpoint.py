@@ -4,6 +4,7 @@ The file is a zip of .npy arrays and one JSON header (NumPy's own .npz, no pickl
 cannot be stored, so the call that resumes gives them again; what they return at the starts tells whether they are the same.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from .engine import Chains, Trace
 from .errors import InputError, refuse_unwritable
 from .kernel import Point
 from .precondition import Dense, Diagonal, DiagonalLowRank
-from .report import whole_file
+from .report import first_process, whole_file
 from .walk import Snapshot, Walk, Waypoint
 
 FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 1
@@ -74,7 +75,18 @@ class Checkpoint:
             "meter": walk.engine.meter.so_far(),
         }
         self._arms = [*self._arms[:arm], record]
-        _write(self.path, self._arms)
+        if first_process():
+            _write(self.path, self._arms)
+
+    @property
+    def content(self) -> str:
+        """What processes that resume together must have in common."""
+        if self.path is None:
+            return "none"
+        if not self.path.exists():
+            return "new"
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checked(path: Any) -> Path:

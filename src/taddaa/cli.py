@@ -36,13 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without ≥ or ρ gets a question mark, not a traceback
     chosen = parser().parse_args(arguments)
-    from .errors import InputError, MissingExtra
+    from .errors import InputError, LostProcess, MissingExtra
 
     try:
         code = chosen.run(chosen)
         sys.stdout.flush()
         return code
-    except (InputError, MissingExtra) as error:
+    except (InputError, LostProcess, MissingExtra) as error:
         _explain(error)
         return WRONG_USE
     except KeyboardInterrupt:
@@ -226,6 +226,10 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     watched = ProgressLine(sys.stderr, _planned(arguments)) if on_terminal else contextlib.nullcontext()
     with _interrupts_at_once(), watched as progress:
         report = diagnose(**arguments, seed=seed, progress=progress)
+    from .report import first_process
+
+    if not first_process():
+        return report
     if chosen.json is not None:
         _write(chosen.json, report.to_json())
     if chosen.html is not None:

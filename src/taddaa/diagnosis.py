@@ -23,12 +23,13 @@ from .errors import InputError
 from .functional import Functional, as_functionals
 from .interval import bound, movement
 from .judgement import Judgement, Questions, ask, refuse_nan, unseen_probability
+from .placement import agreed, clear_loss, description, program_text, refuse_disagreement
 from .plan import Plan
 from .precondition import as_covariance
 from .reliability import all_checks, correlation_check, row_rho2
 from .report import ERROR, NO_ERROR, UNTRUSTED, Cost, Handover, Paths, Provenance, Report, Row
 from .settings import Settings
-from .target import Target, as_target
+from .target import Target, as_target, call_with_data
 from .walk import Progress, Walk, find_step
 
 
@@ -65,16 +66,20 @@ def diagnose(
         raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
-    with jax.enable_x64(settings.precision == "float64"):
+    functionals, seed = as_functionals(functionals), _checked_seed(seed)
+    with jax.enable_x64(settings.precision == "float64"), clear_loss():
         saved = Checkpoint(checkpoint)
-        study = _prepare(target, approximation, as_functionals(functionals), settings, _checked_seed(seed), saved)
+        target.check()
+        if jax.process_count() > 1:
+            _refuse_disagreement(target, approximation, second, functionals, settings, seed, saved)
+        study = _prepare(target, approximation, functionals, settings, seed, saved)
         walk = study.onward(study.begin(approximation, arm=0, progress=progress), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
         while True:
             judgement = study.judge(walk)
             checks = study.check(walk, judgement)
-            if 2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, walk.rounds):
+            if agreed(2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, walk.rounds)):
                 break
             walk.round()
         if second is not None:
@@ -97,12 +102,40 @@ def _worth_running_on(checks: list[Check], looks: int) -> bool:
 
 
 def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
-    target.check()
     plan = settings.plan(target.dim)
     engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter())
     rng = np.random.default_rng([seed, 0])
     questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
     return _Study(approximation, settings, seed, plan, engine, questions, saved, [])
+
+
+def _refuse_disagreement(target: Target, approximation, second, functionals, settings: Settings, seed: int, saved: Checkpoint) -> None:
+    """Several processes run this script together: have they been given the same?"""
+    point = jax.ShapeDtypeStruct((target.dim,), jnp.result_type(float))
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), target.data)
+    asked = [functional.of for functional in functionals if functional.of is not None]
+    values = lambda x, data: [call_with_data(function, target.parameters(x, data), data) for function in asked]  # noqa: E731
+    refuse_disagreement(
+        {
+            "the version of taddaa, jax or numpy": (_own_version(), jax.__version__, np.__version__),
+            "seed": seed,
+            "settings": _plain(settings),
+            "the names of target": target.labels,
+            "data": [description(leaf) for leaf in jax.tree.leaves(target.data)],
+            "logdensity": program_text(target.logdensity, *((point,) if target.data is None else (point, shapes))),
+            "constrain": program_text(target.parameters, point, shapes),
+            "functionals": (_plain(functionals), program_text(values, point, shapes)),
+            "approximation": _drawn(approximation, seed),
+            "other_starts": "none" if second is None else _drawn(second, seed),
+            "the file of checkpoint": saved.content,
+        }
+    )
+
+
+def _drawn(approximation: Approximation, seed: int) -> list[Any]:
+    """What an approximation shows of itself."""
+    draws = approximation.draws if isinstance(approximation, Draws) else approximation.sample(np.random.default_rng([seed, 1]), 100)
+    return [approximation.describe(), np.asarray(draws, float), approximation.mean(), approximation.covariance()]
 
 
 @dataclass
@@ -127,18 +160,19 @@ class _Study:
         if isinstance(approximation, Draws) and len(approximation.draws) < len(draws):
             few = f"{len(approximation.draws)} draws are fewer than the {len(draws)} wanted for starts and pilots, so some serve twice"
             self.notes.append(few)
-        step = engine.kernel.initial_step(engine.target.dim)
         if wanted:
             values, gradients = engine.evaluate(pilots)
             gradients[~np.isfinite(values)] = np.nan  # outside the support they say nothing
             found = preconditioner.initial(approximation, pilots, gradients)
-            step = find_step(engine, engine.start(pilots[:chains], found.metric, step), found.metric, pilots[:chains])
         else:
             found = preconditioner.initial(approximation, starts, np.zeros_like(starts))
-        begun = engine.start(starts, found.metric, step)
+        metric, step = agreed(found.metric), engine.kernel.initial_step(engine.target.dim)
+        if wanted:
+            step = find_step(engine, engine.start(pilots[:chains], metric, step), metric, pilots[:chains])
+        begun = engine.start(starts, metric, step)
         self._note_starts(found.note, engine.host(begun.point.logdensity), arm)
         observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
-        walk = Walk(engine, preconditioner, self.plan, starts, found.metric, begun, observe, self.questions.summarise, progress)
+        walk = Walk(engine, preconditioner, self.plan, starts, metric, begun, observe, self.questions.summarise, progress)
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
         return walk
 

@@ -9,6 +9,10 @@ class InputError(ValueError):
     """Input that cannot be diagnosed."""
 
 
+class LostProcess(RuntimeError):
+    """Another process of a diagnosis that several make together has died or does not answer."""
+
+
 def whole_dimension(dim) -> int:
     """The length of a flat vector, checked."""
     if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:

@@ -4,6 +4,10 @@ Chains lie along the mesh axis `chains`. Data that the user has sharded stays as
 spread over its axis `chains` if it has one, and otherwise every device carries them all (for its own part of the data).
 """
 
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +17,11 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from .errors import InputError
+from .errors import InputError, LostProcess
 
 AXIS = "chains"
+# How JAX, its coordination service and the libraries below it (gloo, NCCL, MPI) say that another process is gone.
+LOST = re.compile(r"gloo|nccl|\bmpi\b|coordination|heartbeat|connection|peer|unavailable|deadline", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,11 @@ class Placement:
 
         def place(leaf):
             kind = dtype if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None
-            if self.mesh is None or _is_sharded(leaf):
-                array = jnp.asarray(leaf, kind)
-                return array if self.mesh is None else jax.device_put(array, NamedSharding(self.mesh, leaf.sharding.spec))
+            if self.mesh is None:
+                return jnp.asarray(leaf, kind)
+            if _is_sharded(leaf):
+                array, mine = jnp.asarray(leaf, kind), NamedSharding(self.mesh, leaf.sharding.spec)
+                return array if array.sharding == mine else jax.device_put(array, mine)
             return self.everywhere(leaf, kind)
 
         return jax.tree.map(place, tree)
@@ -109,6 +117,66 @@ class Placement:
             return found
 
         return jax.make_array_from_callback(shape, sharding, part)
+
+
+# Several processes --------------------------------------------------------------------------------------------------------
+
+
+def agreed(tree: Any) -> Any:
+    """The first process's numbers: hosts of different makes round differently, and must not part ways over it."""
+    return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(tree))
+
+
+def refuse_disagreement(inputs: dict[str, Any]) -> None:
+    """All processes must be given the same; each learns what differs, before they wait for each other."""
+    if jax.process_count() == 1:
+        return
+    mine = np.array([list(hashlib.sha256(_as_bytes(value)).digest()[:8]) for value in inputs.values()], np.uint8)
+    everyone = np.asarray(multihost_utils.process_allgather(mine))
+    for number, name in enumerate(inputs):
+        others = np.flatnonzero((everyone[:, number] != everyone[0, number]).any(axis=-1))
+        if others.size:
+            raise InputError(
+                f"{name} must be the same in all {len(everyone)} processes, but process {others[0]} has another than process 0; "
+                "run the same script with the same seed and files in each"
+            )
+
+
+def description(leaf: Any) -> bytes:
+    """What two processes must have in common in a leaf of the data: all of it, or the layout if they share one array."""
+    if _is_sharded(leaf):
+        return f"{leaf.shape} {leaf.dtype} {leaf.sharding}".encode()
+    array = np.asarray(leaf)
+    return f"{array.shape} {array.dtype} ".encode() + np.ascontiguousarray(array).tobytes()
+
+
+def program_text(function: Any, *arguments: Any) -> bytes:
+    """What a function computes, as JAX writes it down, and the arrays it closes over."""
+    traced = jax.make_jaxpr(function)(*arguments)
+    return b" ".join([re.sub(r"0x[0-9a-f]+", "", str(traced.jaxpr)).encode(), *(description(const) for const in traced.consts)])
+
+
+@contextmanager
+def clear_loss() -> Iterator[None]:
+    """While open, the many errors by which a lost process shows become one that says so."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if jax.process_count() == 1 or isinstance(error, InputError) or not LOST.search(str(error)):
+            raise
+        reason = str(error).strip().splitlines()[0][:200]
+        raise LostProcess(
+            f"process {jax.process_index()} of {jax.process_count()} lost contact with another, which has died or failed ({reason}); "
+            "see what that one said, then start all of them again: with checkpoint= they go on where they were"
+        ) from error
+
+
+def _as_bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (list, tuple)):
+        return b"|".join(_as_bytes(part) for part in value)
+    return description(value) if isinstance(value, np.ndarray) else repr(value).encode()
 
 
 def _is_sharded(leaf: Any) -> bool:

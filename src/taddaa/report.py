@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -310,12 +311,20 @@ def sentence(row: Row) -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file. Links are followed, devices written to."""
+    if not first_process():
+        return
     path = Path(path).resolve()
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
     with whole_file(path) as file:
         file.write(text.encode())
+
+
+def first_process() -> bool:
+    """Whether this process writes files: of several that run one script together, the first does. Does not load JAX."""
+    jax = sys.modules.get("jax")
+    return jax is None or not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 
 from .engine import Chains, Engine, Trace
 from .kernel import HMC
+from .placement import agreed
 from .plan import Plan
 from .precondition import Metric, Preconditioner
 
@@ -129,8 +130,8 @@ class Walk:
         gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
         metric = self.preconditioner.improved(self.metric, positions, gradients)
         if metric is not self.metric:
-            self.metric = metric
-            self.chains = self.engine.repoint(self.chains, metric)
+            self.metric = agreed(metric)
+            self.chains = self.engine.repoint(self.chains, self.metric)
 
     def snapshot(self) -> Snapshot:
         point = self.chains.point
