@@ -16,12 +16,12 @@ if __name__ == "__main__":
 else:
     PROCESS = 0
 
-import numpy as np  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from devices import APPROXIMATION, DIM, PRECISION, SD, X, Y, logistic, positive, settings, total  # noqa: E402
-from known import gaussian_logdensity  # noqa: E402
-from taddaa import Draws, Gaussian, InputError, LostProcess, Mean, Target, Variance, cli, diagnose  # noqa: E402
+from devices import APPROXIMATION, DIM, PRECISION, SD, X, Y, logistic, positive, settings, total
+from known import gaussian_logdensity
+from taddaa import Draws, Gaussian, InputError, LostProcess, Mean, Target, Variance, cli, diagnose
 
 SLOW = settings(61, kernel="rwmh", preconditioner="identity", iterations=8)
 
