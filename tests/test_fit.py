@@ -166,8 +166,9 @@ def test_too_few_steps_are_not_convergence():
 
 
 def test_a_climb_that_does_not_arrive_is_said(monkeypatch):
-    monkeypatch.setattr(fit.path, "MOST_CLIMB", 3)
-    monkeypatch.setattr(fit, "MOST_CLIMB", 3)
+    for module in (fit, fit.path):
+        monkeypatch.setattr(module, "FIRST_CLIMB", 2)
+        monkeypatch.setattr(module, "MOST_CLIMB", 1)
     found = fit.pathfinder(GAUSSIAN, restarts=1)
     assert not found.converged and "did not arrive in 3 iterations" in str(found)
 
@@ -255,3 +256,12 @@ def test_bad_targets_get_one_sentence():
         fit.laplace(Target(lambda x: jnp.sum(x) + jnp.nan, 2))
     with pytest.raises(InputError, match="df must be"):
         fit.student_t(GAUSSIAN, df=-1)
+
+
+def test_pathfinder_copes_with_units_that_differ_by_ten_thousand():
+    """A product of normals, whose best Gaussian is itself: ELBO = log normaliser, in closed form."""
+    sd = np.random.default_rng(0).permutation(np.logspace(-2, 2, 100))
+    found = fit.pathfinder(Target(lambda x, sd: -0.5 * jnp.sum((x / sd) ** 2), 100, data=sd), restarts=2)
+    assert found.converged
+    np.testing.assert_allclose(found.elbo, 50 * np.log(2 * np.pi) + np.log(sd).sum(), atol=0.1)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.approximation.covariance())), sd, rtol=0.05)

@@ -1,6 +1,7 @@
 """A quick approximation for people who have only a target: mean-field, full-rank, Student t, Laplace, Pathfinder.
 
 Each function fits from several diverse starts, returns the best fit, and says whether the others came to the same place.
+Signatures are written out, although much the same, because editors and `help` show them.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from ..errors import InputError, require
 from ..target import Target
 from .ascent import FINAL_DRAWS, FitProgress, ascend
 from .family import Family, Features, FullRank, MeanField, Tails
-from .path import MOST_CLIMB, Local, best_local, find_mode, programs
+from .path import FIRST_CLIMB, MOST_CLIMB, Local, best_local, find_mode, programs
 from .result import Fit, Restart, gather
 from .start import Options, climb_all
 
@@ -140,7 +141,11 @@ def pathfinder(
     seed: int = 0,
     progress: Callable[[FitProgress], None] | None = None,
 ) -> Fit:
-    """Pathfinder (Zhang et al. 2022): the best of the Gaussians that L-BFGS sees on its way up. Arguments as in `meanfield`."""
+    """Pathfinder (Zhang et al. 2022): the best of the Gaussians that L-BFGS sees on its way up. Arguments as in `meanfield`.
+
+    Where L-BFGS has not arrived after 100 iterations, it goes on in units that fit the target's curvature there. Not resampled
+    by importance weights: the result is a Gaussian with closed forms.
+    """
     options = Options(restarts, starts, spread, seed, progress)
     with jax.enable_x64(True):
         data, paths = climb_all(target, options)
@@ -153,9 +158,11 @@ def pathfinder(
     features = Features(np.stack([local.mean for _, local in kept]), np.stack([local.sd for _, local in kept]) * stats.norm.ppf(0.75))
     best = int(np.argmax(elbos))
     notes = [f"{len(paths) - len(kept)} of {len(paths)} restarts found no Gaussian with a finite ELBO"] * (len(kept) < len(paths))
-    converged = np.isfinite(elbos) & np.array([len(path.points) <= MOST_CLIMB for path, _ in kept])
+    converged = np.isfinite(elbos) & np.array([path.arrived for path, _ in kept])
     if not converged[best]:
-        notes.append(f"L-BFGS did not arrive in {MOST_CLIMB} iterations, so the fit may be poor; scale the parameters, or use meanfield")
+        notes.append(
+            f"L-BFGS did not arrive in {FIRST_CLIMB + MOST_CLIMB} iterations, so the fit may be poor; try taddaa.fit.fullrank or meanfield"
+        )
     spent = sum(path.evaluations for path in paths)
     return gather(fits, elbos, kept[best][1].elbos, spent, converged, features, best, notes)
 

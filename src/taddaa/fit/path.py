@@ -13,7 +13,8 @@ from ..errors import InputError, require
 from ..target import Target, first_line
 
 HISTORY = 10  # pairs that L-BFGS remembers
-MOST_CLIMB = 300  # its iterations
+FIRST_CLIMB, MOST_CLIMB = 100, 300  # its iterations: in the user's units, and after scaling where those were not enough
+EQUILIBRATIONS, PROBES, PROBE_STEP = 5, 4, 1e-4  # of the scaling: rounds, directions in each, their length
 LOCAL_DRAWS = 25  # for the ELBO of each Gaussian along the path
 CHUNK = 16  # points of a path at a time, so that one compiled program serves every path
 NEWTON_STEPS = 10
@@ -44,37 +45,70 @@ class Path(NamedTuple):
     values: np.ndarray
     gradients: np.ndarray
     evaluations: int
+    scale: np.ndarray  # (d,) the units in which L-BFGS went
+    arrived: bool  # within the iterations it was given
 
 
 def climb(target: Target, data: Any, start: np.ndarray) -> Path:
-    """L-BFGS from `start`; where the log density is not finite, the line search turns back."""
+    """L-BFGS from `start`; where it has not arrived after a while, it goes on from there in units that fit the target."""
     evaluate = programs(target.logdensity, target.data is not None).value_and_grad
+    first = _lbfgs(evaluate, data, start, np.ones(target.dim), FIRST_CLIMB)
+    if first.arrived:
+        return first
+    here = first.points[-1]
+    scale, spent = _units(lambda x: np.asarray(evaluate(jnp.asarray(x), data)[1], float), here)
+    second = _lbfgs(evaluate, data, here, scale, MOST_CLIMB)
+    return second._replace(evaluations=first.evaluations + spent + second.evaluations)
+
+
+def _units(gradient: Callable, point: np.ndarray) -> tuple[np.ndarray, int]:
+    """Units in which every row of the Hessian has length 1 (Ruiz 2001), from differences of gradients; and how many those took.
+
+    The rows' lengths are root mean squares of the Hessian times random signs (Dauphin et al. 2015, "Equilibrated adaptive
+    learning rates"), in which a negative curvature counts like a positive one.
+    """
+    rng, scale = np.random.default_rng(0), np.ones(len(point))
+    for _ in range(EQUILIBRATIONS):
+        squares = np.zeros(len(point))
+        for _ in range(PROBES):
+            step = PROBE_STEP * scale * rng.choice([-1.0, 1.0], len(point))
+            squares += (scale * (gradient(point + step) - gradient(point - step)) / (2 * PROBE_STEP)) ** 2
+        length = np.sqrt(squares / PROBES)
+        usable = np.isfinite(length) & (length > 0)
+        scale = np.where(usable, scale / np.sqrt(np.where(usable, length, 1.0)), scale)
+    return scale, 2 * PROBES * EQUILIBRATIONS
+
+
+def _lbfgs(evaluate: Callable, data: Any, start: np.ndarray, scale: np.ndarray, most: int) -> Path:
+    """L-BFGS in units of `scale`; where the log density is not finite, the line search turns back."""
     seen: dict[bytes, tuple[float, np.ndarray]] = {}
     count, ceiling = 0, 1e300
 
-    def negative(x):
+    def negative(scaled):
         nonlocal count, ceiling
         count += 1
+        x = scaled * scale
         value, gradient = (np.asarray(part, float) for part in evaluate(jnp.asarray(x), data))
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
             return ceiling, np.zeros_like(x)
         if count == 1:
             ceiling = float(np.abs(value)) * 10 + 1e6
         seen[x.tobytes()] = (float(value), gradient)
-        return -float(value), -gradient
+        return -float(value), -gradient * scale
 
-    way = [np.array(start, float)]
+    begin = np.array(start, float) / scale
+    way = [begin * scale]
     optimize.minimize(
         negative,
-        start,
+        begin,
         jac=True,
         method="L-BFGS-B",
-        callback=lambda x: way.append(np.array(x)),
-        options={"maxcor": HISTORY, "maxiter": MOST_CLIMB, "ftol": 1e-12, "gtol": 1e-8},
+        callback=lambda scaled: way.append(scaled * scale),
+        options={"maxcor": HISTORY, "maxiter": most, "ftol": 1e-12, "gtol": 1e-8},
     )
     way = [x for x in way if x.tobytes() in seen]
     values, gradients = zip(*(seen[x.tobytes()] for x in way), strict=True)
-    return Path(np.stack(way), np.array(values), np.stack(gradients), count)
+    return Path(np.stack(way), np.array(values), np.stack(gradients), count, scale, len(way) <= most)
 
 
 class Mode(NamedTuple):
@@ -160,13 +194,13 @@ def best_local(target: Target, data: Any, path: Path, seed: int) -> Local | None
     """Pathfinder (Zhang et al. 2022): of the Gaussians that L-BFGS sees along its path, the one with the largest ELBO."""
     lbfgs = require("blackjax.optimizers.lbfgs", "fit")
     dim, count = target.dim, len(path.points)
-    alpha, windows = np.ones(dim), []
+    alpha, windows = path.scale**2, []
     steps: list[np.ndarray] = []
     turns: list[np.ndarray] = []
     for i in range(count):
         if i:
             step, turn = path.points[i] - path.points[i - 1], path.gradients[i - 1] - path.gradients[i]
-            if step @ turn > 1e-12 * np.linalg.norm(turn) ** 2:
+            if step @ turn > 1e-12 * np.linalg.norm(path.scale * turn) ** 2:
                 steps, turns = [*steps, step][-HISTORY:], [*turns, turn][-HISTORY:]
                 alpha = _next_alpha(alpha, step, turn)
         empty = np.zeros((HISTORY - len(steps), dim))
