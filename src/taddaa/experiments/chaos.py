@@ -172,6 +172,8 @@ class Chaos(Study):
             cover.set(title=f"{case}: coverage of the mean's interval", ylim=(min(0.85, cover.get_ylim()[0]), 1.005))
             for axes in (step, correlation, cover):
                 axes.set(xscale="log", xlabel="chains N")
+                axes.set_xticks(counts, [str(count) for count in counts])
+                axes.minorticks_off()
         panels[0].legend()
         told = "; ".join(f"{case}: {ABOUT_CASE[case]}" for case in cases)
         return {"theorem": (figure, f"Theorem 1 at work over replications ({told}). Grey: what chance allows around 95 %.")}

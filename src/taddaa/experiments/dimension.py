@@ -222,19 +222,19 @@ class DimensionStudy(Study):
             for name in names
             if trusted(ours, name) and not false_by(paper, name) > FALSE
         ]
-        loss, gain = (max(0.0, -min(pairs)), max(pairs)) if pairs else (np.nan, np.nan)
+        if not pairs:
+            loss, gain, most, reason = np.nan, np.nan, True, "Our defaults trust none of these rows, so there is nothing to compare."
+        else:
+            loss, gain, most = max(0.0, -min(pairs)), max(pairs), bool(np.mean(np.asarray(pairs) >= -LOSS) > 0.9)
+            reason = self.loss_reason if loss > LOSS else ""
         return Claim.judged(
             "our aim",
             "Our defaults are never looser than the paper's preset where both are trusted",
             {"largest loss": loss, "largest gain": gain, "comparisons": len(pairs)},
             f"largest loss ≤ {LOSS}, the noise of a median of five (for this, each of our intervals holds by itself, as the preset's do)",
             not pairs or loss <= LOSS,
-            partly=np.mean(np.asarray(pairs) >= -LOSS) > 0.9,
-            reason="Our defaults trust none of these rows, so there is nothing to compare."
-            if not pairs
-            else ""
-            if loss <= LOSS
-            else self.loss_reason,
+            partly=most,
+            reason=reason,
             method=OURS,
         )
 
