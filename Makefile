@@ -34,6 +34,7 @@ docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 
 bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
 	$(BIN)/python benchmarks/loop.py --page
+	$(BIN)/python benchmarks/progress.py
 
 calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
 	$(BIN)/python studies/calibrate.py
