@@ -354,6 +354,13 @@ def test_full_disk_pretended(stored, tmp_path, capsys, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
+def test_full_disk_after_the_work_still_prints_the_report(good, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("taddaa.report.write_whole", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    code, printed = run("run", good, "--json", tmp_path / "r.json", capsys=capsys)
+    assert code == 2
+    assert "No space left" in printed.err and "quantities" in printed.out.splitlines()[0]
+
+
 def test_printing_to_a_full_disk_is_one_sentence(stored):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -378,7 +385,11 @@ def test_ascii_terminal_gets_question_marks_not_a_traceback(stored):
 
 
 def test_interrupt_leaves_nothing_half_written(good, tmp_path):
-    out = tmp_path / "r.json"
+    out, begun = tmp_path / "r.json", tmp_path / "signs" / "begun"
+    begun.parent.mkdir()
+    good.write_text(
+        good.read_text() + f"\n_problem = problem\n\ndef problem():\n    open({str(begun)!r}, 'w').close()\n    return _problem()\n"
+    )
     # Where the tests themselves run in the background, SIGINT is ignored, and the child would inherit that.
     plain = ["env", "--default-signal=INT"] if sys.platform == "linux" else []
     process = subprocess.Popen(
@@ -387,7 +398,10 @@ def test_interrupt_leaves_nothing_half_written(good, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
+    deadline = time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < deadline:  # Python itself may take long to start on a busy machine
+        time.sleep(0.1)
+    time.sleep(1)
     told = ""
     try:
         # On a busy machine the first one may fall into an import, which swallows it: press again, as a person would.

@@ -262,7 +262,7 @@ def damaged(report, **changes):
         (r"schema version None", lambda report: damaged(report, version=None)),
         (r"its schema is not 'taddaa-report'", lambda report: damaged(report, schema="other")),
         (r"its schema is not 'taddaa-report'", lambda report: "{}"),
-        (r"damaged JSON at character \d+", lambda report: report.to_json()[:-20]),
+        (r"this report is damaged: no JSON at character \d+", lambda report: report.to_json()[:-20]),
         (r"this report is damaged", lambda report: damaged(report, rows=[{"parameter": "a"}])),
         (r"this report is damaged", lambda report: damaged(report, paths={})),
         (r"this report is damaged", lambda report: damaged(report, moved_draws="many")),
@@ -283,6 +283,9 @@ def test_a_missing_file_is_refused(tmp_path):
         Report.from_json(tmp_path / "nothing.json")
     with pytest.raises(InputError, match=r"cannot be read as a report"):
         Report.from_json(tmp_path)
+    (tmp_path / "half.json").write_text('{"schema"')
+    with pytest.raises(InputError, match=r"half\.json is damaged"):
+        Report.from_json(tmp_path / "half.json")
 
 
 def test_a_file_that_cannot_be_written_is_refused_and_leaves_nothing(report, tmp_path):

@@ -230,11 +230,17 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
 
     if not first_process():
         return report
-    if chosen.json is not None:
-        _write(chosen.json, report.to_json())
-    if chosen.html is not None:
-        _write(chosen.html, _page(report))
-    if not chosen.quiet and not _to_stdout(chosen.json) and not _to_stdout(chosen.html):
+    printed = not chosen.quiet and not _to_stdout(chosen.json) and not _to_stdout(chosen.html)
+    try:
+        if chosen.json is not None:
+            _write(chosen.json, report.to_json())
+        if chosen.html is not None:
+            _write(chosen.html, _page(report))
+    except Exception:
+        if printed:  # a full disk must not cost the work as well
+            _print_report(report)
+        raise
+    if printed:
         _print_report(report)
     return report
 

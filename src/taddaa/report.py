@@ -261,21 +261,22 @@ class Report:
     @classmethod
     def from_json(cls, source: str | Path) -> "Report":
         """A report that `to_json` wrote, from its path or its text."""
-        text = str(source)
+        text, what = str(source), "this report"
         if not text.lstrip().startswith("{"):
+            what = text
             try:
                 text = Path(source).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"{source} cannot be read as a report: {error}") from error
+                raise InputError(f"{source} cannot be read as a report: {getattr(error, 'strerror', None) or error}") from error
         try:
             content = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InputError(f"this is not a report: damaged JSON at character {error.pos}") from error
+            raise InputError(f"{what} is damaged: no JSON at character {error.pos}") from error
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise InputError(f"this is not a report: its schema is not {SCHEMA!r}")
+            raise InputError(f"{what} is not a report of taddaa: its schema is not {SCHEMA!r}")
         if content.get("version") != SCHEMA_VERSION:
             raise InputError(
-                f"this report has schema version {content.get('version')!r}, and this taddaa reads {SCHEMA_VERSION}; "
+                f"{what} has schema version {content.get('version')!r}, and this taddaa reads {SCHEMA_VERSION}; "
                 "open it with the version that wrote it, or diagnose again"
             )
         try:
@@ -294,7 +295,7 @@ class Report:
                 moved_draws=_array(content["moved_draws"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"this report is damaged: {type(error).__name__} at {error}") from error
+            raise InputError(f"{what} is damaged: {type(error).__name__} at {error}") from error
 
 
 def sentence(row: Row) -> str:
