@@ -10,7 +10,12 @@ STUDIES = {  # name → module and class, in the paper's order
     "gaussian": "gaussian:CorrelatedGaussian",
     "funnel": "funnel:Funnel",
     "funnel-t": "funnel:FunnelT",
+    "candy": "candy:Candy",
+    "leukemia": "leukemia:Leukemia",
+    "bnn": "network:Network",
     "ablation": "ablation:Ablation",
+    "ablation-leukemia": "ablation_leukemia:LeukemiaAblation",
+    "cost": "cost:Cost",
     "chaos": "chaos:Chaos",
 }
 

@@ -1,0 +1,183 @@
+"""Study 6: mean-field VI of a small two-layer network on the candy data, judged by its log loss (section 4.5)."""
+
+import numpy as np
+
+from ..report import UNTRUSTED
+from .picture import GREY, STYLE, grid
+from .posteriors import KERNELS, LOG_LOSS, NETWORK
+from .real import (
+    CUTOFF,
+    KERNEL_NAME,
+    TABLE_COLUMNS,
+    Findings,
+    Quantity,
+    RealStudy,
+    error_figure,
+    never_looser,
+    reliability_figure,
+    truth_and_bounds,
+)
+from .study import OURS, PAPER, Cell, Claim, Table
+
+WHERE = "section 4.5, figure 9"
+MEAN = Quantity(f"{LOG_LOSS} mean", "mean of the log loss: error", plain=True)
+MEDIAN = Quantity(f"{LOG_LOSS} q0.5", "median of the log loss: error", plain=True)
+SEEDS = (1, 2, 3, 4)  # further ones: the reliability claim is close to the cutoff
+
+
+class Network(RealStudy):
+    name, title, place = "bnn", "Candy, Bayesian neural network", "section 4.5, figure 9, and the appendix's last figure"
+    posteriors = (NETWORK,)
+    everything = False  # single weights mean nothing: units can be exchanged and signs flipped
+    about = (
+        "Two hidden layers of five tanh units on the 11 features as they are, N(0, 2²) weights, d = 85. Judged are the mean and the "
+        "median of the log loss over the data. **The truth is doubtful**: the posterior has very many modes, beyond the symmetric ones. "
+        "It is taken from three independent NUTS runs of four chains each; the last figure shows where every chain came out, and the "
+        "claims give R-hat and the disagreement."
+    )
+
+    def cells(self, quick):
+        more = [] if quick else SEEDS
+        about = {"kind": "diagnosis", "posterior": NETWORK.name, "quick": quick, "method": PAPER, "every": False}
+        again = [Cell(f"network paper {k} seed {seed}", {"kernel": k, "seed": seed, **about}) for k in KERNELS for seed in more]
+        return super().cells(quick) + again
+
+    def claims(self, results):
+        findings = Findings(results)
+        made = [_overestimated(findings), _only_barker_passes(findings), _barker_is_best(findings)]
+        made += [_truth(findings), never_looser(findings, NETWORK, [MEAN, MEDIAN], "all kernels"), _not_wrong(findings)]
+        return made
+
+    def figures(self, results):
+        findings = Findings(results)
+        return {
+            "errors": (
+                error_figure(findings, [(NETWORK, [MEAN, MEDIAN])], columns=2),
+                "Errors of the mean-field fit and of the moved draws, (value − truth); the length of a gold line is the bound.",
+            ),
+            "reliability": (
+                reliability_figure(findings, [(NETWORK, "")]),
+                "Largest squared correlation of the chains with their starts over all 85 weights; dotted: the cutoff.",
+            ),
+            "truth": (_chains_figure(findings), "The log loss as each NUTS chain has it, and as the moved chains have it."),
+        }
+
+    def table(self, results):
+        return Table(TABLE_COLUMNS, truth_and_bounds(Findings(results), NETWORK, [MEAN, MEDIAN]))
+
+
+def _overestimated(findings):
+    mean, median = (findings.shown(NETWORK, quantity, PAPER) for quantity in (MEAN, MEDIAN))
+    return Claim.judged(
+        WHERE,
+        "“error lower bounds show that both the mean and median of the log loss are overestimated by mean-field VI”",
+        {
+            "bound, mean": mean.bound,
+            "VI − truth, mean": mean.before,
+            "bound, median": median.bound,
+            "VI − truth, median": median.before,
+        },
+        "Barker: both bounds > 0, the moved values below VI's, and so is the truth",
+        all(each.bound > 0 and each.after < each.before and each.before > 0 for each in (mean, median)),
+        partly=mean.bound > 0 and mean.after < mean.before,
+    )
+
+
+def _rho2(findings):
+    """ρ²_max of each kernel with the paper preset, over all seeds."""
+    return {
+        KERNEL_NAME[kernel]: np.array([r["rho2_max"] for r in findings.chosen("diagnosis", method=PAPER, kernel=kernel)])
+        for kernel in KERNELS
+    }
+
+
+def _only_barker_passes(findings):
+    rho2 = {name: float(np.median(values)) for name, values in _rho2(findings).items()}
+    others = [value for name, value in rho2.items() if name != "Barker"]
+    return Claim.judged(
+        "appendix, reliability check of the network",
+        "“only Barker chains pass the reliability check”",
+        {f"ρ²_max, {name}": value for name, value in rho2.items()},
+        "ρ²_max ≤ 0.1 for Barker, above for the others (medians over five seeds)",
+        rho2["Barker"] <= CUTOFF < min(others),
+        partly=rho2["Barker"] < min(others),
+        reason="" if rho2["Barker"] <= CUTOFF else "Barker forgets its starts best of the four, but is itself at the cutoff.",
+    )
+
+
+def _barker_is_best(findings):
+    bounds = {
+        KERNEL_NAME[kernel]: float(
+            np.median([r["rows"][MEAN.row]["bound"] for r in findings.chosen("diagnosis", method=PAPER, kernel=kernel)])
+        )
+        for kernel in KERNELS
+    }
+    best = max(bounds.values())
+    return Claim.judged(
+        "appendix, reliability check of the network",
+        "“Barker kernel provides the best lower bounds”",
+        {f"bound on the mean, {name}": value for name, value in bounds.items()},
+        "Barker's bound on the mean log loss is the largest (medians over five seeds; a tie within 0.001)",
+        bounds["Barker"] >= best - 1e-3,
+        partly=bounds["Barker"] >= 0.9 * best,
+    )
+
+
+def _truth(findings):
+    known = findings.truth(NETWORK).of(LOG_LOSS)
+    return Claim.judged(
+        "our truth",
+        "NUTS finds one and the same log loss from every start, so that there is a truth to compare with",
+        {
+            "mean": known["mean"],
+            "median": known["median"],
+            "R-hat": known["rhat"],
+            "effective draws": known["ess"],
+            "runs' disagreement, sd": known["disagreement"],
+        },
+        "R-hat ≤ 1.01, at least 400 effective draws, runs' means within 0.1 standard deviations",
+        known["rhat"] <= 1.01 and known["ess"] >= 400 and known["disagreement"] < 0.1,
+        partly=known["disagreement"] < 0.5,
+        reason="What is called the error of VI above is as doubtful as this.",
+        method=OURS,
+    )
+
+
+def _not_wrong(findings):
+    """Where the chains have not settled ours must say so, or be below the truth."""
+    shown = {kernel: findings.shown(NETWORK, MEAN, OURS, kernel) for kernel in KERNELS}
+    excess = {kernel: each.bound - abs(each.before) for kernel, each in shown.items() if each is not None and each.trusted}
+    return Claim.judged(
+        "all kernels",
+        "Our defaults are below the true error, or untrusted where chains fail",
+        {"largest trusted bound − true error": max(excess.values(), default=float("-inf")), "kernels trusted": len(excess)},
+        "no trusted bound on the mean log loss exceeds the true error by more than 0.01",
+        all(value <= 0.01 for value in excess.values()),
+        method=OURS,
+    )
+
+
+def _chains_figure(findings):
+    """Mean log loss of every NUTS chain, run by run, beside VI's and the moved chains'."""
+    true = findings.truth(NETWORK)
+    place = true.names.index(LOG_LOSS)
+    figure, (axes,) = grid(1, width=6.5, height=2.6)
+    labels = []
+    for number, run in enumerate(true.runs):
+        values = np.array(run["chain_means"])[:, place]
+        axes.plot(number + np.linspace(-0.25, 0.25, len(values)), values, "k.", label="NUTS chain, mean" if number == 0 else None)
+        labels.append(f"NUTS run {number + 1}")
+    axes.axhline(true.mean[place], color=GREY, lw=0.8, label="all runs")
+    for kernel in KERNELS:
+        for method, offset in ((PAPER, -0.12), (OURS, 0.12)):
+            found = findings.diagnosis(NETWORK, method, kernel)
+            if found is not None:
+                row, x = found["rows"][MEAN.row], len(labels) + offset
+                face = "white" if row["verdict"] == UNTRUSTED else STYLE[method]["color"]
+                axes.plot(x, row["moved"], STYLE[method]["marker"], color=STYLE[method]["color"], mfc=face, ms=5)
+                axes.plot([x - 0.1, x + 0.1], [row["approximation"]] * 2, color="black", lw=1.5)
+        labels.append(KERNEL_NAME[kernel])
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set_ylabel("mean log loss")
+    axes.legend(frameon=False, fontsize=8)
+    return figure
