@@ -25,6 +25,9 @@ ELEVEN = [Quantity(f"{WIN} mean", "β₁₁: mean error, sd"), Quantity(f"{WIN} 
 FOUR = [Quantity(f"{NOUGAT} mean", "β₄: mean error, sd"), Quantity(f"{NOUGAT} variance", "β₄: log₁₀ variance error")]
 
 
+PRIOR = {"candy": "N(0, I), ", "candy-wide": "wide, "}
+
+
 class Candy(RealStudy):
     name, title, place = "candy", "Candy, logistic regression", "section 4.3, figures 5 and 6"
     posteriors = (CANDY, WIDE_CANDY)
@@ -52,7 +55,7 @@ class Candy(RealStudy):
         panels = [(CANDY, FIVE + ELEVEN), (WIDE_CANDY, FIVE + ELEVEN + FOUR)][: len(both)]
         figures = {
             "errors": (
-                error_figure(findings, panels),
+                error_figure(findings, panels, prefix=PRIOR),
                 "Errors of the mean-field fit and of the moved draws, (value − truth); the length of a gold line is the bound. "
                 "First row: prior N(0, I); below: the wide prior.",
             ),

@@ -46,7 +46,7 @@ class Leukemia(RealStudy):
             *_inaccurate(findings),
             *_accurate(findings),
             _reliability(findings),
-            never_looser(findings, LEUKEMIA, shown, "all kernels"),
+            never_looser(findings, LEUKEMIA, shown, "the shown quantities"),
         ]
         if findings.diagnosis(LEUKEMIA, OURS, every=True) is not None:
             made += [_truth(findings), *(never_wrong(findings, LEUKEMIA, method, "every parameter") for method in (PAPER, OURS))]

@@ -8,6 +8,7 @@ from .posteriors import KERNELS, LOG_LOSS, NETWORK
 from .real import (
     CUTOFF,
     KERNEL_NAME,
+    SEEDS,
     TABLE_COLUMNS,
     Findings,
     Quantity,
@@ -22,7 +23,6 @@ from .study import OURS, PAPER, Cell, Claim, Table
 WHERE = "section 4.5, figure 9"
 MEAN = Quantity(f"{LOG_LOSS} mean", "mean of the log loss: error", plain=True)
 MEDIAN = Quantity(f"{LOG_LOSS} q0.5", "median of the log loss: error", plain=True)
-SEEDS = (1, 2, 3, 4)  # further ones: the reliability claim is close to the cutoff
 
 
 class Network(RealStudy):
@@ -39,13 +39,15 @@ class Network(RealStudy):
     def cells(self, quick):
         more = [] if quick else SEEDS
         about = {"kind": "diagnosis", "posterior": NETWORK.name, "quick": quick, "method": PAPER, "every": False}
-        again = [Cell(f"network paper {k} seed {seed}", {"kernel": k, "seed": seed, **about}) for k in KERNELS for seed in more]
+        again = [
+            Cell(f"network paper {k} seed {seed}", {"kernel": k, "seed": seed, **about}) for k in KERNELS if k != "barker" for seed in more
+        ]
         return super().cells(quick) + again
 
     def claims(self, results):
         findings = Findings(results)
         made = [_overestimated(findings), _only_barker_passes(findings), _barker_is_best(findings)]
-        made += [_truth(findings), never_looser(findings, NETWORK, [MEAN, MEDIAN], "all kernels"), _not_wrong(findings)]
+        made += [_truth(findings), never_looser(findings, NETWORK, [MEAN, MEDIAN], "mean and median"), _not_wrong(findings)]
         return made
 
     def figures(self, results):

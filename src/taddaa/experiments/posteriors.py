@@ -132,7 +132,7 @@ LEUKEMIA = Posterior(
     models.horseshoe,
     _leukemia_focus,
     truth=Nuts(chains=4, warmup=1000, draws=1000, accept=0.9),
-    quick_truth=Nuts(chains=1, warmup=60, draws=40, depth=4),
+    quick_truth=Nuts(chains=2, warmup=60, draws=40, depth=4),
     extra=lambda flat, _: models.local_scale(GENE)(flat),
     extra_names=(LOCAL_SCALE,),
 )
@@ -144,7 +144,7 @@ NETWORK = Posterior(
     models.network,
     lambda target: [Mean(of=models.log_loss, name=LOG_LOSS), Quantile(0.5, of=models.log_loss, name=LOG_LOSS)],
     truth=Nuts(chains=4, warmup=1000, draws=2000, dense=False),
-    quick_truth=Nuts(chains=1, warmup=100, draws=100, dense=False, depth=5),
+    quick_truth=Nuts(chains=2, warmup=100, draws=100, dense=False, depth=5),
     runs=3,
     extra=models.log_loss,
     extra_names=(LOG_LOSS,),

@@ -29,7 +29,7 @@ GOOD_RHAT, GOOD_ESS = 1.01, 400
 class Nuts:
     """How long to run, and how."""
 
-    chains: int
+    chains: int  # at least two, for R-hat
     warmup: int
     draws: int
     dense: bool = True  # a full mass matrix
