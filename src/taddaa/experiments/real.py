@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GOLD = "#c79100"  # the paper's colour of bounds, dark enough on white
 CUTOFF = 0.1  # of ρ²_max, the paper's
-SEEDS = (1, 2, 3, 4)  # further ones, for Barker: near the planned half-width a bound is mostly noise
+SEEDS = (1, 2)  # further ones, for Barker: near the planned half-width a bound is mostly noise
 LEAST_SPAN = {"mean": 0.4, "variance": 0.3, "q0.5": 0.2}  # of a panel, so that noise does not fill it
 KERNEL_NAME = {"rwmh": "RWMH", "mala": "MALA", "barker": "Barker", "hmc": "HMC"}
 
@@ -156,6 +156,8 @@ def never_looser(findings: Findings, posterior: Posterior, quantities: list[Quan
         {f"largest loss ({worst})": losses.get(worst, 0.0), "quantities compared": len(losses)},
         "Barker, median over seeds: the paper preset's bound, where it is not too large, exceeds ours by at most 0.02",
         bool(losses) and losses[worst] <= 0.02,
+        partly=not losses,
+        reason="" if losses else "There was nothing to compare: ours was trusted nowhere.",
         method=OURS,
     )
 
