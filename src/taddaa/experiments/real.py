@@ -245,7 +245,7 @@ def reliability_figure(findings: Findings, chosen: list[tuple[Posterior, str]]) 
             axes.axhline(CUTOFF, color="black", lw=0.8, ls=":")
             axes.set(xscale="log", ylim=(-0.02, 1.02), xlabel="iteration", title=f"{title}{LABEL[method]}")
         panels[2 * number].set_ylabel("$\\rho^2_{\\max}$")
-    panels[0].legend(frameon=False, fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
