@@ -384,12 +384,23 @@ def test_ascii_terminal_gets_question_marks_not_a_traceback(stored):
     assert "error ?" in done.stdout
 
 
+WATCHED = """
+import jax.numpy as jnp
+import taddaa
+
+def logdensity(x):
+    open({sign!r}, "w").close()
+    return -0.5 * jnp.sum(x**2)
+
+def problem():
+    return taddaa.Target(logdensity, 2), taddaa.Gaussian([0.0, 0.0], [1.0, 1.0])
+"""
+
+
 def test_interrupt_leaves_nothing_half_written(good, tmp_path):
     out, begun = tmp_path / "r.json", tmp_path / "signs" / "begun"
     begun.parent.mkdir()
-    good.write_text(
-        good.read_text() + f"\n_problem = problem\n\ndef problem():\n    open({str(begun)!r}, 'w').close()\n    return _problem()\n"
-    )
+    good.write_text(WATCHED.format(sign=str(begun)))
     # Where the tests themselves run in the background, SIGINT is ignored, and the child would inherit that.
     plain = ["env", "--default-signal=INT"] if sys.platform == "linux" else []
     process = subprocess.Popen(
@@ -399,7 +410,7 @@ def test_interrupt_leaves_nothing_half_written(good, tmp_path):
         text=True,
     )
     deadline = time.monotonic() + 60
-    while not begun.exists() and time.monotonic() < deadline:  # Python itself may take long to start on a busy machine
+    while not begun.exists() and time.monotonic() < deadline:  # imports alone may take long on a busy machine
         time.sleep(0.1)
     time.sleep(1)
     told = ""

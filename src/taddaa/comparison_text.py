@@ -3,7 +3,7 @@
 import math
 
 from .comparison import COMPARATORS, WHOLE, Comparison
-from .report import ERROR, NO_ERROR, UNTRUSTED, Row
+from .report import ERROR, NO_ERROR, UNTRUSTED, Row, least_error
 from .text import table
 
 SHOWN = 20
@@ -26,7 +26,7 @@ def comparison_text(comparison: Comparison) -> str:
     reasons = {name: found.reason for name, found in comparison.comparators.items() if found.reason}
     lines += ["", *(f"n/a for {name}: {reason}." for name, reason in reasons.items())]
     lines += [
-        "How to read it: a number is how wrong the approximation at least is ('—': no error found; a variance's is in log variance).",
+        "How to read it: a number is how wrong the approximation at least is ('—': no error found; ×2: a factor of 2, for variances).",
         "'best' are those that no other surely beats. Below, numbers on each approximation as a whole: k-hat above 0.7 is bad, a larger",
         "ELBO is better, and the Wasserstein bounds say how wrong it is at most, in the flat coordinates' units.",
     ]
@@ -42,7 +42,7 @@ def _headline(name: str, comparison: Comparison) -> str:
 
 
 def _quantity(rows: tuple[Row, ...], ranks: dict[str, int | None], names: tuple[str, ...]) -> tuple[str, ...]:
-    shown = ["untrusted" if row.verdict == UNTRUSTED else f"{row.bound:.3g}" if row.bound > 0 else "—" for row in rows]
+    shown = [least_error(row) for row in rows]
     parameter = rows[0].parameter if len(rows[0].parameter) <= 32 else rows[0].parameter[:31] + "…"
     first = [name for name in names if ranks[name] == 1]
     best = "all" if len(first) == len(names) > 1 else ", ".join(first) or "cannot tell"

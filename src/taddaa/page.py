@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 
 from . import series, svg
-from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
+from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, size
 from .svg import CLASS, clean
 
 MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
@@ -111,9 +111,9 @@ def _conclusions(report: Report) -> str:
     if count[ERROR]:
         may.append(
             f"The approximation is wrong about the {count[ERROR]} {_plural(count[ERROR], 'quantity', 'quantities')} marked "
-            f"<b>error</b>, each by at least its bound ({about.level:.0%} confidence, {together})."
+            f"<b>error</b>, each by at least the amount in its row ({about.level:.0%} confidence, {together})."
         )
-        not_may.append("That an error is no larger than its bound. It is a least, not an estimate.")
+        not_may.append("That an error is no larger than that. It is a least, not an estimate.")
     if count[NO_ERROR]:
         may.append(
             f"For the {count[NO_ERROR]} {_plural(count[NO_ERROR], 'quantity', 'quantities')} marked <b>no error found</b>, "
@@ -175,7 +175,7 @@ def _row(row: Row) -> str:
         f'<td class="word {CLASS[row.verdict]}-ink"{why}>{SYMBOL[row.verdict]} {row.verdict}</td>'
         f"{_number(row.approximation)}{_number(row.moved)}"
         f"{_number(row.relative_bound) if row.verdict == ERROR else _number(0.0, '—')}"
-        f"{_number(row.detectable)}{_number(row.rho2, f'{row.rho2:.2f}')}</tr>"
+        f"{_number(row.detectable, size(row, row.detectable))}{_number(row.rho2, f'{row.rho2:.2f}')}</tr>"
     )
 
 
@@ -200,7 +200,7 @@ def _pictures(report: Report) -> str:
         "<h3>Memory of the start</h3>",
         _figure(
             svg.memory(series.memory(report)),
-            "ρ² between start and state: the largest over all coordinates (dark), and the quantities that remember most.",
+            "ρ² between start and state: the largest over all coordinates (the jagged line), and the quantities that remember most.",
             "middle",
         ),
         "<h3>The kernel</h3>",
@@ -259,7 +259,8 @@ If <i>q</i> were right, nothing would change on average. What did change, <i>q</
 <li><b>wrong by at least</b> is a lower bound. The true error may be larger, because the chains are short.</li>
 <li>A <b>variance</b> is compared on the log scale: a relative bound of 0.69 is a factor of 2. Means and quantiles count in standard
 deviations of the moved draws.</li>
-<li><b>no error found</b> is not proof of accuracy. It says that an error of <i>would see</i> would have shown.</li>
+<li><b>no error found</b> is not proof of accuracy. It says that an error of <i>would see</i> (×2: a factor of 2, for
+variances) would have shown.</li>
 <li><b>untrusted</b> means that a check of the run failed for this quantity, so neither of the two can be said.</li>
 </ul></section>"""
 
@@ -326,7 +327,7 @@ def _grid(pictures: Iterable[tuple[str, str]]) -> str:
 
 
 def _rest(path: series.Movement) -> str:
-    return "" if path.settled is not None else " (not at rest)"
+    return " (still moving)" * path.moving
 
 
 def _sentence(text: str) -> str:

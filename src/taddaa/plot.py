@@ -62,7 +62,7 @@ def movement(report: Report, rows: Sequence[int] | None = None, top: int = 6) ->
         axes.plot(path.iteration, path.change, "-", color=colour, marker=MARKER[path.row.verdict], ms=3.5)
         if path.settled is not None:
             axes.axvline(path.settled, color=GREY, ls=":", lw=1.2)
-        _title(axes, series.name(path.row) + ("" if path.settled is not None else " (still moving)"))
+        _title(axes, series.name(path.row) + " (still moving)" * path.moving)
         axes.set_xlabel("iteration")
     panels[0].set_ylabel("change from q")
     return figure

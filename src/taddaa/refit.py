@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
+from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, least_error
 from .text import table
 
 WORSE, NEW, BETTER, GONE, SAME, UNKNOWN, ADDED, REMOVED = (
@@ -100,9 +100,7 @@ def _most(row: Row) -> float:
 
 def _cells(change: Change) -> tuple[str, ...]:
     def bound(row: Row | None) -> str:
-        if row is None:
-            return ""
-        return "untrusted" if row.verdict == UNTRUSTED else f"{row.bound:.3g}" if row.bound > 0 else "—"
+        return "" if row is None else least_error(row)
 
     name = change.parameter if len(change.parameter) <= 32 else change.parameter[:31] + "…"
     return name, change.functional, bound(change.before), bound(change.after), change.change

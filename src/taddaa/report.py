@@ -310,6 +310,18 @@ def sentence(row: Row) -> str:
     return f"the {row.functional} of {row.parameter} is too {side} by at least {row.bound:.3g} ({row.relative_bound:.2g} {unit})."
 
 
+def size(row: Row, value: float) -> str:
+    """A bound or detectable error as a reader takes it: for a variance the factor, otherwise the number."""
+    if math.isinf(value):
+        return "∞"
+    return f"×{math.exp(min(value, 700)):.3g}" if row.functional == "variance" else f"{value:.3g}"
+
+
+def least_error(row: Row) -> str:
+    """How wrong the approximation at least is, for a table."""
+    return size(row, row.bound) if row.verdict == ERROR else row.verdict if row.verdict == UNTRUSTED else "—"
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file. Links are followed, devices written to."""
     if not first_process():

@@ -29,7 +29,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Movement:
-    """One row's way from q: change and band against iteration, and where it came to rest (None if it did not)."""
+    """One row's way from q: change and band against iteration, where it came to rest (None: not found), and if it has not."""
 
     row: Row
     iteration: np.ndarray
@@ -37,6 +37,7 @@ class Movement:
     low: np.ndarray
     high: np.ndarray
     settled: int | None
+    moving: bool  # says the check that is called settled
 
 
 @dataclass(frozen=True)
@@ -166,20 +167,25 @@ def shortened(text: str, longest: int) -> str:
 def _movement(report: Report, i: int) -> Movement:
     paths, row = report.paths, report.rows[i]
     change, error = paths.estimate[:, i] - paths.reference[i], paths.error[:, i]
-    return Movement(row, paths.snapshots, change, change - BAND * error, change + BAND * error, _settle_point(report, i))
+    return Movement(
+        row, paths.snapshots, change, change - BAND * error, change + BAND * error, _settle_point(report, i), _still_moving(report, i)
+    )
 
 
 def _settle_point(report: Report, i: int) -> int | None:
     """The first snapshot, before the last, from which on the row stays within two standard errors of where it ended."""
-    for check in report.checks:
-        if check.name == "settled" and not check.passed and (check.rows is None or i in check.rows):
-            return None
+    if _still_moving(report, i):
+        return None
     estimate, error = report.paths.estimate[:, i], report.paths.error[:, i]
     with np.errstate(invalid="ignore"):
         far = ~(np.abs(estimate - estimate[-1]) <= BAND * np.hypot(error, error[-1]))
     later = np.flatnonzero(far)
     first = 0 if not later.size else later[-1] + 1
     return int(report.paths.snapshots[first]) if first < len(estimate) - 1 else None
+
+
+def _still_moving(report: Report, i: int) -> bool:
+    return any(check.name == "settled" and not check.passed and (check.rows is None or i in check.rows) for check in report.checks)
 
 
 def _marginal(report: Report, column: int) -> Marginal:

@@ -1,8 +1,11 @@
 """A report as plain text: headline, the worst quantities, checks, cost, and how to read it."""
 
-from .report import ERROR, Report, Row
+import textwrap
+
+from .report import ERROR, Report, Row, size
 
 SHOWN = 15
+WIDTH = 120  # of lines of words
 HEADER = ("parameter", "functional", "q says", "moved to", "error ≥", "relative", "would see", "ρ²", "verdict")
 
 
@@ -19,9 +22,10 @@ def report_text(report: Report) -> str:
         errors = sum(row.verdict == ERROR for row in hidden)
         lines.append(f"… and {len(hidden)} more quantities, {errors} of them with errors; see report.to_dataframe().")
     lines += ["", *_reasons(report), "Checks"]
-    lines += [f"  {'passed' if check.passed else 'FAILED'}  {check.name}: {_value(check)}" for check in report.checks]
-    lines += [f"  note    {note}" for note in report.notes]
-    lines += ["", "What next"] + [f"  {line}" for line in report.advice]
+    checks = [f"{'passed' if check.passed else 'FAILED'}  {check.name}: {_value(check)}" for check in report.checks]
+    lines += [part for check in checks for part in _wrapped(check, indent=10)]
+    lines += [part for note in report.notes for part in _wrapped(f"note    {note}", indent=10)]
+    lines += ["", "What next", *(part for line in report.advice for part in _wrapped(line))]
     run_on = f" (planned {cost.planned_iterations}, ran on while quantities moved)" if cost.iterations > cost.planned_iterations else ""
     lines += [
         "",
@@ -31,9 +35,9 @@ def report_text(report: Report) -> str:
         f"Seed {about.seed}.",
         "",
         "How to read it: short Markov chains started at draws of the approximation q and moved towards the target. What they moved,",
-        "q had wrong by at least 'error ≥' (a variance's error is in log variance: 0.69 is a factor of 2; 'relative' counts in moved",
-        "standard deviations). 'no error found' is not proof of accuracy: an error of 'would see' would have shown, given that the",
-        f"chains have arrived{', which the one check made here cannot tell' if len(report.checks) == 1 else ''}.",
+        "q had wrong by at least 'error ≥': ×2 is a variance twice or half as large as it should be. 'relative' counts in moved standard",
+        "deviations, for a variance in its logarithm. 'no error found' is not proof of accuracy: an error of 'would see' would have",
+        f"shown, given that the chains have arrived{', which the one check made here cannot tell' if len(report.checks) == 1 else ''}.",
     ]
     return "\n".join(lines)
 
@@ -50,17 +54,16 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...] = HEADER) -> list
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    bound = f"{row.bound:.3g}" if row.bound > 0 else "—"
-    relative = f"{row.relative_bound:.2f}" if row.bound > 0 else "—"
+    wrong = row.verdict == ERROR
     name = row.parameter if len(row.parameter) <= 32 else row.parameter[:31] + "…"
     return (
         name,
         row.functional,
         f"{row.approximation:.3g}",
         f"{row.moved:.3g}",
-        bound,
-        relative,
-        f"{row.detectable:.2g}".replace("inf", "∞"),
+        size(row, row.bound) if wrong else "—",
+        f"{row.relative_bound:.2f}" if wrong else "—",
+        size(row, row.detectable),
         f"{row.rho2:.2f}",
         row.verdict,
     )
@@ -75,8 +78,12 @@ def _reasons(report: Report) -> list[str]:
     lines = ["Why untrusted"] if reasons else []
     for reason, rows in reasons.items():
         listed = ", ".join(rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
-        lines.append(f"  {listed}: {reason}.")
+        lines += _wrapped(f"{listed}: {reason}.")
     return [*lines, ""] if lines else []
+
+
+def _wrapped(text: str, indent: int = 4) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _value(check) -> str:
