@@ -188,9 +188,10 @@ def test_the_page_shows_every_claim_with_its_numbers(tmp_path, toy):
     write_page(tmp_path / "out", tmp_path / "docs" / "paper.md")
     page = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")
     assert "Not run yet: other." in page
-    assert "| squares \\| are large (figure 0) | paper preset | above 5 | largest 9; nothing – | **✓ reproduced**. so it is |" in page
+    assert "| squares \\| are large (figure 0) | above 5 | largest 9; nothing – | **✓ reproduced** [1] |" in page
+    assert "\n1. so it is\n" in page
     assert "| [toy](#toy) | section 0 | 1 | 0 | 0 | 1 of 1 |" in page
-    assert "    | 3 | 9 |" in page
+    assert "| 3 | 9 |" in page
     assert (tmp_path / "docs" / "img" / "paper" / "toy-squares.svg").exists() and "(img/paper/toy-squares.svg)" in page
 
 

@@ -70,18 +70,31 @@ def _section(content: dict[str, Any], out: Path, pictures: Path) -> str:
     if content["about"]:
         lines.append(content["about"] + "\n")
     lines += [_figure(each, out, pictures) for each in content["figures"]]
-    lines += [
-        "| claim | settings | condition | measured | verdict |",
-        "|---|---|---|---|---|",
-        *(_claim(claim) for claim in content["claims"]),
-        "",
-    ]
+    for method, head in ((PAPER, "The paper's claims, with its settings"), (OURS, "Our defaults")):
+        lines += _claims([claim for claim in content["claims"] if claim["method"] == method], head)
     if content["table"] is not None:
         columns, rows = content["table"]["columns"], content["table"]["rows"]
-        lines += ['??? note "Numbers"\n', f"    | {' | '.join(columns)} |", "    |" + "---|" * len(columns)]
-        lines += ["    | " + " | ".join(_number(value) for value in row) + " |" for row in rows]
-        lines.append("")
+        lines += ['<details markdown="1"><summary>Numbers</summary>\n', f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+        lines += [f"| {' | '.join(_number(value) for value in row)} |" for row in rows]
+        lines.append("\n</details>\n")
     return "\n".join(lines)
+
+
+def _claims(claims: list[dict[str, Any]], head: str) -> list[str]:
+    """A table of claims; the reasons below it, numbered."""
+    if not claims:
+        return []
+    lines, reasons = [f"| {head} | condition | measured | verdict |", "|---|---|---|---|"], []
+    for claim in claims:
+        measured = "; ".join(f"{name} {_number(value)}" for name, value in claim["numbers"].items())
+        note = ""
+        if claim["reason"]:
+            if claim["reason"] not in reasons:
+                reasons.append(claim["reason"])
+            note = f" [{reasons.index(claim['reason']) + 1}]"
+        cells = (f"{claim['text']} ({claim['where']})", claim["condition"], measured, f"**{MARK[claim['verdict']]}**{note}")
+        lines.append(f"| {' | '.join(_cell(text) for text in cells)} |")
+    return [*lines, "", *(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1)), ""]
 
 
 def _figure(figure: dict[str, str], out: Path, pictures: Path) -> str:
@@ -92,14 +105,6 @@ def _figure(figure: dict[str, str], out: Path, pictures: Path) -> str:
         raise InputError(f"--page needs {files[0]} or {files[1]}, of less than {LARGEST:,} bytes; run the study again")
     shutil.copyfile(chosen, pictures / chosen.name)
     return f"![{_cell(figure['caption'])}]({PICTURES}/{chosen.name})\n\n*{figure['caption']}*\n"
-
-
-def _claim(claim: dict[str, Any]) -> str:
-    measured = "; ".join(f"{name} {_number(value)}" for name, value in claim["numbers"].items())
-    verdict = f"**{MARK[claim['verdict']]}**" + f". {claim['reason']}" * bool(claim["reason"])
-    settings = "paper preset" if claim["method"] == PAPER else "our defaults"
-    cells = (f"{claim['text']} ({claim['where']})", settings, claim["condition"], measured, verdict)
-    return f"| {' | '.join(_cell(text) for text in cells)} |"
 
 
 def _number(value: Any) -> str:
