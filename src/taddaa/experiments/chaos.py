@@ -44,8 +44,8 @@ class Chaos(Study):
     sources = (synthetic, within_correlation)
 
     def cells(self, quick):
-        counts = (10, 50) if quick else (10, 20, 50, 100, 200, 500, 1000)
-        replications = 40 if quick else 400
+        counts = (10, 50) if quick else (10, 30, 100, 300, 1000)
+        replications = 40 if quick else 200
         return [
             Cell(
                 f"{case} N={count} {method}",

@@ -20,7 +20,7 @@ class Funnel(DimensionStudy):
         f"{ABOUT}; so is the best mean-field Gaussian: means 0, variances 2/(d + 1) and exp(−1/(d + 1)), which the fit comes near. "
         "Dimensions beyond the paper's 30 are added."
     )
-    dims = (2, 5, 10, 20, 30, 60, 100)
+    dims = (2, 5, 10, 20, 30, 60)
     quick_dims = (10,)
     rows = ("mean", "variance")
 
