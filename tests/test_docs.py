@@ -57,8 +57,8 @@ def test_links_and_pictures_exist(page):
 
 
 def test_pictures_are_small():
-    for picture in (ROOT / "docs" / "img").iterdir():
-        assert picture.stat().st_size < 200_000
+    for picture in (ROOT / "docs" / "img").rglob("*.*"):
+        assert picture.stat().st_size < 200_000, picture.name
 
 
 def test_json_page_names_every_field():

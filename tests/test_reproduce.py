@@ -353,6 +353,7 @@ def test_claims_follow_the_numbers():
         ({PAPER: {"k_hat": 0.6}}, "k_hat", NOT_REPRODUCED),
         ({OURS: {"bound": 0.5}}, "loose", NOT_REPRODUCED),
         ({OURS: {"bound": 0.5}}, "tight", NOT_REPRODUCED),
+        ({PAPER: {"bound": 1.2}, OURS: {"bound": 0.8}}, "loose", REPRODUCED),
         ({OURS: {"bound": 1.2}}, "honest", NOT_REPRODUCED),
         ({OURS: {"bound": 1.2, "verdict": "untrusted"}}, "honest", REPRODUCED),
     ],
