@@ -98,11 +98,14 @@ def _claims(claims: list[dict[str, Any]], head: str) -> list[str]:
 
 
 def _figure(figure: dict[str, str], out: Path, pictures: Path) -> str:
-    """The SVG if it is small, else the PNG."""
+    """SVG or PNG, whichever is smaller; a stale file of the other kind is taken away."""
     files = [out / f"{figure['name']}.{kind}" for kind in ("svg", "png")]
-    chosen = next((file for file in files if file.exists() and file.stat().st_size < LARGEST), None)
-    if chosen is None:
+    there = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_size)
+    if not there or there[0].stat().st_size >= LARGEST:
         raise InputError(f"--page needs {files[0]} or {files[1]}, of less than {LARGEST:,} bytes; run the study again")
+    chosen = there[0]
+    for file in files:
+        (pictures / file.name).unlink(missing_ok=True)
     shutil.copyfile(chosen, pictures / chosen.name)
     return f"![{_cell(figure['caption'])}]({PICTURES}/{chosen.name})\n\n*{figure['caption']}*\n"
 
