@@ -67,7 +67,7 @@ SUBJECTS: dict[str, Callable[[Store, bool], Subject]] = {"gaussian": _gaussian, 
 
 
 class Ablation(Study):
-    name, title, place = "ablation", "The bounds against the number of iterations", "appendix C.1, figures 7 to 9"
+    name, title, place = "ablation", "The bounds against the number of iterations", "appendix C.1, figures 10 and 11"
     about = (
         "Diagnoses with T iterations for T from a few to eight times the planned number ⌊50 d^⅓⌋, five seeds each, Barker. Our "
         "defaults stop at T here too, instead of running on while quantities move."
@@ -115,7 +115,7 @@ class Ablation(Study):
             early = {r["iterations"]: _median(r, row) / last for r in paper if np.median(r["rho2_max"]) > LARGEST_RHO2}
             planned = next(r for r in paper if r["fraction"] == 1)
             share, error = _median(planned, row) / last, planned["rows"][row]["error"]
-            what, place = f"{planned['label']}, {SHOWN[row]} of {planned['parameter']}", "appendix C.1, figures 7 to 9"
+            what, place = f"{planned['label']}, {SHOWN[row]} of {planned['parameter']}", "appendix C.1, figures 10 and 11"
             longest = max(r["fraction"] for r in paper)
             found += [
                 Claim.judged(

@@ -17,7 +17,7 @@ UNDERESTIMATED = 0.5  # of the bound at the planned T
 
 
 class LeukemiaAblation(Study):
-    name, title, place = "ablation-leukemia", "Bounds on λ₆₁ against the number of iterations", "appendix, the third ablation figure"
+    name, title, place = "ablation-leukemia", "Bounds on λ₆₁ against the number of iterations", "appendix C.1, figure 12"
     sources = (posteriors, models, data, truth, vi)
     about = (
         "The horseshoe of the leukemia study, Barker, with T from a sixteenth of the plan's 293 iterations to four times as many; our "

@@ -26,7 +26,7 @@ MEDIAN = Quantity(f"{LOG_LOSS} q0.5", "median of the log loss: error", plain=Tru
 
 
 class Network(RealStudy):
-    name, title, place = "bnn", "Candy, Bayesian neural network", "section 4.5, figure 9, and the appendix's last figure"
+    name, title, place = "bnn", "Candy, Bayesian neural network", "section 4.5, figure 9; appendix C.3, figure 15"
     posteriors = (NETWORK,)
     everything = False  # single weights mean nothing: units can be exchanged and signs flipped
     about = (
