@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench calibrate clean
+.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench bench-scale calibrate clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
@@ -35,6 +35,9 @@ docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
 	$(BIN)/python benchmarks/loop.py --page
 	$(BIN)/python benchmarks/progress.py
+
+bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predicted and found; written to docs/scaling.md
+	$(BIN)/python benchmarks/scale.py --page
 
 calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
 	$(BIN)/python studies/calibrate.py

@@ -20,7 +20,9 @@ from taddaa import HMC, RWMH, Barker, Gaussian, InputError, Mean, Settings, Targ
 from taddaa.engine import DeviceNoise, Engine, Meter
 from taddaa.placement import Placement
 from taddaa.precondition import Dense
+from taddaa.problem_file import load_problem
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 DIM, ROWS = 3, 400
 _, PRECISION, SD = paper_gaussian(DIM)
 APPROXIMATION = Gaussian(np.zeros(DIM), 0.5 * SD)
@@ -89,6 +91,11 @@ def regression(place=lambda x, y: (x, y)):
     return diagnose(Target(logistic, DIM, data={"x": x, "y": y}), Gaussian(np.zeros(DIM), 0.2 * np.ones(DIM)), settings=settings(61))
 
 
+def example():
+    """Rows spread over devices and summed chunk by chunk, as docs/scaling.md shows it."""
+    return diagnose(**load_problem(EXAMPLES / "regression_sharded.py"), settings=settings(61))
+
+
 REPORTS = {
     "barker": lambda: plain(Barker()),
     "hmc": lambda: plain(HMC()),
@@ -96,6 +103,7 @@ REPORTS = {
     "outside": outside,
     "callback": by_callback,
     "regression": regression,
+    "example": example,
 }
 
 
@@ -150,7 +158,11 @@ def facts() -> dict:
     return {
         "devices": len(devices),
         "programs of a second diagnosis": diagnose(again, APPROXIMATION, settings=settings(61), seed=1).cost.programs,
-        "collectives": {"chains": collectives(target, 61), **{name: collectives(made, 61) for name, made in sharded.items()}},
+        "collectives": {
+            "chains": collectives(target, 61),
+            "chunks": collectives(load_problem(EXAMPLES / "regression_sharded.py")["target"], 61),
+            **{name: collectives(made, 61) for name, made in sharded.items()},
+        },
         "data stays": [[str(leaf.dtype), str(leaf.sharding.spec)] for made in (engine, narrow) for leaf in jax.tree.leaves(made._data)],
         "data is not copied": buffers(engine._data["x"]) == buffers(sharded["rows"].data["x"]),
         "noise": all(np.array_equal(np.asarray(a), np.asarray(b)[:, :61]) for a, b in zip(*noise, strict=True)),

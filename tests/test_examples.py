@@ -20,6 +20,7 @@ NEEDS = {
     "regression_jax": "jax",
     "regression_numpy": "numpy",
     "regression_pytorch": "torch",
+    "regression_sharded": "jax",
 }
 # The direction of each example's known error.
 WRONG = {
@@ -27,6 +28,7 @@ WRONG = {
     "regression_jax": "variance of sigma",
     "regression_numpy": "variance of log_sigma",
     "regression_pytorch": "variance of log_sigma",
+    "regression_sharded": "variance of intercept",
 }
 MARKS = {"eight_schools_stan": [pytest.mark.stan], "regression_pytorch": [pytest.mark.torch]}
 

@@ -106,4 +106,6 @@ def test_devices_exchange_no_more_than_they_must(reports):
     assert sorted(size for _, sizes in found["rows"] for size in sizes) == [CHAINS, CHAINS * DIM]
     half = (CHAINS + 1) // 2
     assert sorted(size for _, sizes in found["both"] for size in sizes) == sorted([*summaries, half, half * DIM])
+    # A sum in chunks sends no more than one at once: gradients of two parameters and log densities, outside the loop over chunks.
+    assert sorted(size for _, sizes in found["chunks"] for size in sizes) == [CHAINS, CHAINS * 2]
     assert max(size for program in found.values() for _, sizes in program for size in sizes) < ROWS * DIM
