@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import taddaa
+import taddaa.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import HMC, RWMH, Barker, Gaussian, InputError, Mean, Settings, Target, Variance, diagnose
 from taddaa.engine import DeviceNoise, Engine, Meter
@@ -71,6 +71,14 @@ def resumed(checkpoint: Path):
     return diagnose(target, APPROXIMATION, settings=slow, checkpoint=checkpoint)
 
 
+def with_the_noise_of_accelerators():
+    host, taddaa.engine.HostNoise = taddaa.engine.HostNoise, DeviceNoise
+    try:
+        return plain(Barker())
+    finally:
+        taddaa.engine.HostNoise = host
+
+
 def on_the_users_scale():
     target = Target(gaussian_logdensity, DIM, data=PRECISION, constrain=positive)
     asked = [Mean(), Variance(), Mean(of=total)]
@@ -99,6 +107,7 @@ def example():
 REPORTS = {
     "barker": lambda: plain(Barker()),
     "hmc": lambda: plain(HMC()),
+    "noise": with_the_noise_of_accelerators,
     "scale": on_the_users_scale,
     "outside": outside,
     "callback": by_callback,

@@ -19,7 +19,7 @@ else:
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from devices import APPROXIMATION, DIM, PRECISION, SD, X, Y, logistic, positive, settings, total
+from devices import APPROXIMATION, DIM, PRECISION, SD, X, Y, logistic, positive, settings, total, with_the_noise_of_accelerators
 from known import gaussian_logdensity
 from taddaa import Draws, Gaussian, InputError, LostProcess, Mean, Target, Variance, cli, diagnose
 
@@ -77,6 +77,7 @@ def together() -> None:
     mine("report").write_text(report.to_json())
     mine("resumed").write_text(whole(checkpoint=FOLDER / "run.ckpt").to_json())
     mine("regression").write_text(regression({"x": of_both_processes(X), "y": of_both_processes(Y)}).to_json())
+    mine("noise").write_text(with_the_noise_of_accelerators().to_json())
     if PROCESS == 1:
         (FOLDER / "1.ckpt").write_bytes((FOLDER / "run.ckpt").read_bytes())
     mine("refused").write_text(json.dumps(refusals()))

@@ -10,13 +10,16 @@ import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import taddaa.checkpoint
+import taddaa.engine
 from known import gaussian_logdensity, paper_gaussian
-from taddaa import Gaussian, InputError, Mean, Quantile, Settings, Target, cli, diagnose
+from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Target, cli, diagnose
+from taddaa.precondition import Found
 
 TESTS = Path(__file__).parent
 _, PRECISION, SD = paper_gaussian(4)
@@ -86,6 +89,30 @@ def test_a_run_goes_on_to_the_identical_report(save, tmp_path, monkeypatch, whol
     assert content(run(path)) == whole
     assert list(tmp_path.iterdir()) == [path]
     assert not run_killed_at(1, path, monkeypatch)  # finished: nothing is left to save
+
+
+def run_and_die_while_writing(path):
+    """The third save is cut off when its file is half written."""
+    saves = []
+
+    def cut_off(file):
+        saves.append(os.fstat(file).st_size)
+        if len(saves) == 3:
+            os.truncate(file, saves[-1] // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync = cut_off
+    run(path)
+
+
+def test_kill_9_while_writing(tmp_path):
+    path = tmp_path / "run.ckpt"
+    script = "import sys, test_checkpoint as t; t.run_and_die_while_writing(sys.argv[1])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    child = subprocess.run([sys.executable, "-c", script, str(path)], env=environment, capture_output=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    assert len(list(tmp_path.iterdir())) == 2  # the second save, and half of the third
+    assert content(run(path)) == content(run())
 
 
 def test_kill_9(tmp_path):
@@ -163,6 +190,13 @@ def test_the_command_line(tmp_path, capsys):
     assert path.exists()
     assert cli.main([*command, "--seed", "1"]) == cli.WRONG_USE
     assert "belongs to another diagnosis: the seed was 0 and is 1" in capsys.readouterr().err
+
+
+def test_the_random_numbers_of_accelerators_go_on_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(taddaa.engine, "HostNoise", taddaa.engine.DeviceNoise)
+    path = tmp_path / "run.ckpt"
+    assert run_killed_at(7, path, monkeypatch)
+    assert content(run(path)) == content(run())
 
 
 # What is refused ----------------------------------------------------------------------------------------------------------
@@ -263,6 +297,28 @@ def test_files_of_others_are_refused_and_kept(tmp_path):
         with pytest.raises(InputError, match=r"is not a checkpoint.*name another file"):
             run(path)
         assert path.read_bytes() == before
+
+
+class Mine(NamedTuple):
+    """A metric that only its author knows."""
+
+    scale: Any
+
+    def push(self, z):
+        return self.scale * z
+
+    pull = push
+
+
+class OfMyOwn(Identity):
+    def initial(self, approximation, draws, gradients):
+        return Found(Mine(np.ones(approximation.dim)), "")
+
+
+def test_a_metric_of_the_users_own_is_refused(tmp_path):
+    with pytest.raises(InputError, match="checkpoint cannot store a Mine; use one of taddaa's own preconditioners, or no checkpoint"):
+        run(tmp_path / "run.ckpt", replace(SLOW, preconditioner=OfMyOwn()))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_later_format_is_refused(saved, monkeypatch):

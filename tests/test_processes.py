@@ -58,6 +58,13 @@ def test_two_processes_give_the_report_of_one(together):
         assert_same(one, load(folder / f"resumed{process}.json"))
 
 
+def test_random_numbers_of_accelerators_are_the_same_in_all_processes(together):
+    folder, _ = together
+    one = json.loads(processes.with_the_noise_of_accelerators().to_json())
+    for process in (0, 1):
+        assert_same(one, load(folder / f"noise{process}.json"))
+
+
 def test_data_that_no_process_holds_in_full(together):
     folder, _ = together
     one = json.loads(processes.regression({"x": X, "y": Y}).to_json())

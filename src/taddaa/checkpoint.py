@@ -181,6 +181,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _encoded(value: Any, arrays: dict[int, tuple[str, np.ndarray]]) -> Any:
     """As JSON, with arrays put aside; one that occurs twice is put aside once."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if type(value).__name__ not in KINDS:
+            raise InputError(f"checkpoint cannot store a {type(value).__name__}; use one of taddaa's own preconditioners, or no checkpoint")
         return {"kind": type(value).__name__, "parts": [_encoded(part, arrays) for part in value]}
     if isinstance(value, dict):
         return {"kind": "dict", "keys": list(value), "parts": [_encoded(part, arrays) for part in value.values()]}

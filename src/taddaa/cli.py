@@ -224,7 +224,9 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
 
     on_terminal = sys.stderr.isatty() and not chosen.quiet
     watched = ProgressLine(sys.stderr, _planned(arguments)) if on_terminal else contextlib.nullcontext()
-    with _interrupts_at_once(), watched as progress:
+    kept = arguments.get("checkpoint")
+    message = INTERRUPTION if kept is None else f"\ntaddaa: interrupted; what was saved is in {kept}, run the same command to go on"
+    with _interrupts_at_once(message), watched as progress:
         report = diagnose(**arguments, seed=seed, progress=progress)
     from .report import first_process
 

@@ -246,24 +246,18 @@ class DeviceNoise:
 
     def __init__(self, seed: int, place: Placement):
         self._place = place
-        self._key = jax.random.key(seed)
-
-    @property
-    def state(self) -> np.ndarray:
-        return np.asarray(jax.random.key_data(self._key))
-
-    @state.setter
-    def state(self, state: np.ndarray) -> None:
-        self._key = jax.random.wrap_key_data(jnp.asarray(state))
+        self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
+        self.state = 0  # blocks drawn
 
     def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
-        self._key, key = jax.random.split(self._key)
-        return _device_noise(key, self._place, (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains))
+        self.state += 1
+        shapes = (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains)
+        return _device_noise(self._key, np.uint32(self.state), self._place, *shapes)
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4))
-def _device_noise(key, place: Placement, normal, uniform, accept) -> Noise:
-    keys = jax.random.split(key, 3)
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def _device_noise(key, number, place: Placement, normal, uniform, accept) -> Noise:
+    keys = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(key), number), 3)
     noise = Noise(
         jax.random.normal(keys[0], normal, jnp.float32),
         jax.random.uniform(keys[1], uniform, jnp.float32),
