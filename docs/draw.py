@@ -1,5 +1,13 @@
-"""Draws the pictures of these pages: PYTHONPATH=src:examples python docs/draw.py (half a minute; needs matplotlib and NumPyro)."""
+"""Draws the pictures of these pages: PYTHONPATH=src:examples python docs/draw.py [NAME ...]
 
+Without names it draws all: half a minute for those of the package itself, minutes for the examples of every framework, which
+must be installed (a missing one is said, and its picture left as it is). The page's picture needs Chromium.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -9,14 +17,21 @@ import taddaa
 from taddaa import demo, plot
 
 HERE = Path(__file__).parent / "img"
+EXAMPLES = (
+    "regression_jax",
+    "eight_schools_numpyro",
+    "regression_numpy",
+    "eight_schools_pymc",
+    "eight_schools_stan",
+)
 
 
-def main() -> None:
+def of_the_demo() -> dict:
     arguments = demo.problem()
     report = taddaa.diagnose(**arguments, seed=0)
     mean, sd = demo.fit()
     wider = taddaa.diagnose(**{**arguments, "approximation": taddaa.Gaussian(mean, np.sqrt(3) * sd)}, seed=0)
-    pictures = {
+    return {
         "forest": plot.forest(report, tolerance=0.1),
         "movement": plot.movement(report, top=3),
         "correlation": plot.correlation(report),
@@ -24,11 +39,38 @@ def main() -> None:
         "kernel": plot.kernel(report),
         "side_by_side": plot.side_by_side({"mean-field": report, "the same, variances × 3": wider}),
     }
-    for example in ("regression_jax", "eight_schools_numpyro"):
-        pictures[example] = plot.forest(taddaa.diagnose(*import_module(example).problem()), top=12)
-    for name, figure in pictures.items():
-        figure.savefig(HERE / f"{name}.png", dpi=110)
+
+
+def of_example(name: str) -> dict:
+    return {name: plot.forest(taddaa.diagnose(*import_module(name).problem()), top=12)}
+
+
+def page() -> dict:
+    """The top of the demo's page, as a browser shows it; in few colours, to be small."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        report, picture = Path(folder) / "demo.html", Path(folder) / "page.png"
+        taddaa.diagnose(**demo.problem(), seed=0).to_html(report)
+        command = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1120,960", f"--screenshot={picture}"]
+        subprocess.run([*command, report.as_uri()], check=True, capture_output=True)
+        Image.open(picture).convert("RGB").quantize(64).save(HERE / "page.png", optimize=True)
+    return {}
+
+
+def main(names: list[str]) -> None:
+    makers: dict[str, Callable[[], dict]] = {"demo": of_the_demo, "page": page} | {
+        name: (lambda name=name: of_example(name)) for name in EXAMPLES
+    }
+    for name in names or makers:
+        try:
+            figures = makers[name]()
+        except (ImportError, FileNotFoundError) as error:
+            print(f"{name}: not drawn, {error}")
+            continue
+        for title, figure in figures.items():
+            figure.savefig(HERE / f"{title}.png", dpi=110)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
