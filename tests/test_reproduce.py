@@ -190,9 +190,13 @@ def test_the_page_shows_every_claim_with_its_numbers(tmp_path, toy):
     assert "Not run yet: other." in page
     assert "| squares \\| are large (figure 0) | above 5 | largest 9; nothing – | **✓ reproduced** [1] |" in page
     assert "\n1. so it is\n" in page
-    assert "| [toy](#toy) | section 0 | 1 | 0 | 0 | 1 of 1 |" in page
+    assert "| [toy](#toy) | section 0 | 1 | 0 | 0 | 1 of 1 |" in page and "| **all** | | 1 | 0 | 0 | 1 of 1 |" in page
+    assert "What did not simply come out" not in page
+    reproduce(Toy(), tmp_path / "out", quick=True)
+    write_page(tmp_path / "out", tmp_path / "docs" / "quick.md", quick=True)
+    assert "- [toy](#toy), **not reproduced**: squares | are large" in (tmp_path / "docs" / "quick.md").read_text(encoding="utf-8")
     assert "| 3 | 9 |" in page
-    (picture,) = (tmp_path / "docs" / "img" / "paper").iterdir()
+    (picture,) = (tmp_path / "docs" / "img" / "paper").glob("toy-squares.*")
     assert f"(img/paper/{picture.name})" in page
     assert picture.stat().st_size == min((tmp_path / "out" / f"toy-squares.{kind}").stat().st_size for kind in ("png", "svg"))
 
