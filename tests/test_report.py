@@ -307,3 +307,13 @@ def test_infinite_checks_come_back_as_numbers(report):
 def test_a_parameter_may_be_called_nan(report):
     odd = replace(report, rows=(replace(report.rows[0], parameter="NaN"), *report.rows[1:]))
     assert Report.from_json(odd.to_json()).rows[0].parameter == "NaN"
+
+
+def test_a_table_claims_what_the_verdict_allows(report):
+    """A variance's error is written as the factor; an untrusted row has neither a bound nor a size that would have shown."""
+    narrow = next(row for row in report.rows if row.verdict == "error" and row.functional == "variance")
+    line = next(line for line in str(report).splitlines() if line.startswith(f"{narrow.parameter} ") and " variance " in line)
+    assert f"×{np.exp(narrow.bound):.3g} " in line and f"×{np.exp(narrow.detectable):.3g} " in line
+    doubted = replace(report, rows=(replace(narrow, verdict="untrusted", reason="a reason"),))
+    line = next(line for line in str(doubted).splitlines() if line.startswith(f"{narrow.parameter} "))
+    assert line.split()[4:7] == ["—", "—", "—"] and line.endswith("untrusted")

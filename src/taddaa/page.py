@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 
 from . import series, svg
-from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, size
+from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, would_see
 from .svg import CLASS, clean
 
 MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
@@ -175,7 +175,7 @@ def _row(row: Row) -> str:
         f'<td class="word {CLASS[row.verdict]}-ink"{why}>{SYMBOL[row.verdict]} {row.verdict}</td>'
         f"{_number(row.approximation)}{_number(row.moved)}"
         f"{_number(row.relative_bound) if row.verdict == ERROR else _number(0.0, '—')}"
-        f"{_number(row.detectable, size(row, row.detectable))}{_number(row.rho2, f'{row.rho2:.2f}')}</tr>"
+        f"{_number(row.detectable, would_see(row))}{_number(row.rho2, f'{row.rho2:.2f}')}</tr>"
     )
 
 

@@ -322,6 +322,11 @@ def least_error(row: Row) -> str:
     return size(row, row.bound) if row.verdict == ERROR else row.verdict if row.verdict == UNTRUSTED else "—"
 
 
+def would_see(row: Row) -> str:
+    """The smallest error that would have been found, for a table; an untrusted row claims nothing."""
+    return "—" if row.verdict == UNTRUSTED else size(row, row.detectable)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file. Links are followed, devices written to."""
     if not first_process():

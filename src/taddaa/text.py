@@ -2,7 +2,7 @@
 
 import textwrap
 
-from .report import ERROR, Report, Row, size
+from .report import ERROR, Report, Row, size, would_see
 
 SHOWN = 15
 WIDTH = 120  # of lines of words
@@ -63,7 +63,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.moved:.3g}",
         size(row, row.bound) if wrong else "—",
         f"{row.relative_bound:.2f}" if wrong else "—",
-        size(row, row.detectable),
+        would_see(row),
         f"{row.rho2:.2f}",
         row.verdict,
     )
