@@ -42,8 +42,11 @@ bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predic
 calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
 	$(BIN)/python studies/calibrate.py
 
+paper: $(VENV)/.test ## the paper's studies again, written to docs/paper.md (an hour; resumable)
+	$(BIN)/taddaa reproduce all --out .paper --page docs/paper.md
+
 clean:
-	rm -rf $(VENV) .calibration
+	rm -rf $(VENV) .calibration .paper
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

@@ -8,6 +8,7 @@ import pytest
 
 from sample_reports import demo_report
 from taddaa import cli
+from taddaa.experiments import STUDIES
 from taddaa.page import EXPLAINED
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +60,13 @@ def test_links_and_pictures_exist(page):
 def test_pictures_are_small():
     for picture in (ROOT / "docs" / "img").rglob("*.*"):
         assert picture.stat().st_size < 200_000, picture.name
+
+
+def test_the_papers_page_is_of_all_studies_in_full():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert "Not run yet" not in page and "--quick" not in page
+    for name in STUDIES:
+        assert f"\n## {name}\n" in page, name
 
 
 def test_json_page_names_every_field():
