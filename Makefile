@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench bench-scale calibrate clean
+.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench bench-scale calibrate paper clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
