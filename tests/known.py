@@ -75,4 +75,4 @@ def run_chains(known: Known, kernel, starts, metric, iterations: int, seed: int 
         engine = Engine(Target(known.logdensity, known.dim), kernel, len(starts), seed, "float64", Meter())
         chains = engine.start(starts, metric, step or kernel.initial_step(known.dim))
         chains, trace = engine.advance(chains, metric, starts, iterations)
-        return np.asarray(chains.point.position), trace
+        return engine.host(chains.point.position), trace

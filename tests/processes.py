@@ -97,7 +97,7 @@ def until_death(process: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:
-        whole(progress=die)
+        whole(progress=die, checkpoint=FOLDER / "run.ckpt")
     except LostProcess as error:
         (FOLDER / "lost.json").write_text(json.dumps([str(error), time.time() - died.stat().st_mtime]))
         raise

@@ -134,7 +134,7 @@ def test_large_data_is_an_argument_and_no_constant():
 
 def test_states_of_all_iterations_are_never_kept():
     """Beside the block of random numbers it is given, the program makes nothing larger than the chains' own N·d."""
-    chains, dim = 30, 7
+    chains, dim = 32, 7
     with jax.enable_x64(True):
         engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=dim), chains)
         begun, metric, starts = run_arguments(engine, chains, dim)

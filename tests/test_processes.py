@@ -116,6 +116,11 @@ def test_when_a_process_dies_the_other_says_so(tmp_path):
     assert "with checkpoint= they go on where they were" in sentence
     assert seconds < 60
     assert time.monotonic() - started < 200
+    # What both had saved, one alone brings to its end.
+    blocks = []
+    resumed = processes.whole(checkpoint=tmp_path / "run.ckpt", progress=blocks.append)
+    assert blocks[0].iteration > 4
+    assert_same(json.loads(processes.whole().to_json()), json.loads(resumed.to_json()))
 
 
 def test_when_the_first_process_dies_the_other_ends_too(tmp_path):
