@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..report import UNTRUSTED
-from .picture import GREY, STYLE, grid
+from .picture import GREY, LABEL, STYLE, grid
 from .posteriors import KERNELS, LOG_LOSS, NETWORK
 from .real import (
     CUTOFF,
@@ -163,13 +163,18 @@ def _chains_figure(findings):
     """Mean log loss of every NUTS chain, run by run, beside VI's and the moved chains'."""
     true = findings.truth(NETWORK)
     place = true.names.index(LOG_LOSS)
-    figure, (axes,) = grid(1, width=6.5, height=2.6)
+    figure, (axes,) = grid(1, width=7.5, height=2.8)
     labels = []
     for number, run in enumerate(true.runs):
         values = np.array(run["chain_means"])[:, place]
         axes.plot(number + np.linspace(-0.25, 0.25, len(values)), values, "k.", label="NUTS chain, mean" if number == 0 else None)
         labels.append(f"NUTS run {number + 1}")
-    axes.axhline(true.mean[place], color=GREY, lw=0.8, label="all runs")
+    axes.axhline(true.mean[place], color=GREY, lw=0.8, label="mean of all runs")
+    for method in (PAPER, OURS):
+        axes.plot(
+            [], [], STYLE[method]["marker"], color=STYLE[method]["color"], ms=5, label=f"moved draws, {LABEL[method]} (hollow: untrusted)"
+        )
+    first = len(labels) - 0.12
     for kernel in KERNELS:
         for method, offset in ((PAPER, -0.12), (OURS, 0.12)):
             found = findings.diagnosis(NETWORK, method, kernel)
@@ -177,9 +182,9 @@ def _chains_figure(findings):
                 row, x = found["rows"][MEAN.row], len(labels) + offset
                 face = "white" if row["verdict"] == UNTRUSTED else STYLE[method]["color"]
                 axes.plot(x, row["moved"], STYLE[method]["marker"], color=STYLE[method]["color"], mfc=face, ms=5)
-                axes.plot([x - 0.1, x + 0.1], [row["approximation"]] * 2, color="black", lw=1.5)
+                axes.plot([x - 0.1, x + 0.1], [row["approximation"]] * 2, color="black", lw=1.5, label="VI" if x == first else None)
         labels.append(KERNEL_NAME[kernel])
     axes.set_xticks(range(len(labels)), labels)
     axes.set_ylabel("mean log loss")
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure

@@ -21,7 +21,7 @@ GOLD = "#c79100"  # the paper's colour of bounds, dark enough on white
 CUTOFF = 0.1  # of ρ²_max, the paper's
 NOISE = 0.05  # half of the planned half-width of a mean: the standard error of one bound, in standard deviations
 SEEDS = (1, 2)  # further ones, for Barker: near the planned half-width a bound is mostly noise
-LEAST_SPAN = {"mean": 0.4, "variance": 0.3, "q0.5": 0.2}  # of a panel, so that noise does not fill it
+LEAST_SPAN = {"mean": 0.4, "variance": 0.3}  # of a panel, so that noise does not fill it
 KERNEL_NAME = {"rwmh": "RWMH", "mala": "MALA", "barker": "Barker", "hmc": "HMC"}
 
 
@@ -197,12 +197,12 @@ def error_figure(
 ) -> "Figure":
     """The paper's layout: one panel a quantity, one place a kernel; bounds are gold lines that start at the approximation's error."""
     flat = [(posterior, quantity) for posterior, quantities in chosen for quantity in quantities]
-    figure, panels = grid(len(flat), columns, width=2.7, height=2.5)
+    figure, panels = grid(len(flat), columns, width=2.7 if columns > 2 else 3.4, height=2.5)
     for axes, (posterior, quantity) in zip(panels, flat, strict=True):
         _errors_of_kernels(axes, findings, posterior, quantity)
         axes.set_title((prefix or {}).get(posterior.name, "") + quantity.label)
     unique = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=5 if columns > 2 else 3, frameon=False)
     return figure
 
 
@@ -217,7 +217,7 @@ def _errors_of_kernels(axes: "Axes", findings: Findings, posterior: Posterior, q
             axes.plot([x, x], [shown.before, end], color=GOLD, lw=5, solid_capstyle="butt", label="bound", zorder=1)
             axes.hlines(shown.before, x - 0.13, x + 0.13, color="black", lw=1.5, label="error of VI", zorder=2)
             face = style["color"] if shown.trusted else "white"
-            label = f"error after the chains moved, {LABEL[method]}"
+            label = f"moved draws, {LABEL[method]}"
             axes.plot(
                 x, shown.after, style["marker"], color=style["color"], mfc=face, ms=5, label=label if shown.trusted else None, zorder=3
             )
@@ -227,7 +227,7 @@ def _errors_of_kernels(axes: "Axes", findings: Findings, posterior: Posterior, q
     axes.set_xticks(range(len(KERNELS)), [KERNEL_NAME[k] for k in KERNELS], fontsize=8)
     axes.set_xlim(-0.5, len(KERNELS) - 0.5)
     low, high = axes.get_ylim()
-    missing = max(LEAST_SPAN[quantity.row.rpartition(" ")[2]] - (high - low), 0) / 2
+    missing = 0.0 if quantity.plain else max(LEAST_SPAN[quantity.row.rpartition(" ")[2]] - (high - low), 0) / 2
     axes.set_ylim(low - missing, high + missing)
 
 
