@@ -247,6 +247,13 @@ def test_errors_are_in_the_papers_units():
     assert variance.share == pytest.approx(0.25)
 
 
+def test_a_typical_bound_is_the_median_of_the_seeds():
+    results = _results(0.5)
+    for seed, bound in ((1, 0.1), (2, 0.4)):
+        results += [{**each, "seed": seed} for each in _results(bound) if each["kind"] == "diagnosis"]
+    assert Findings(results).typical(CANDY, Quantity("a mean", ""), PAPER).bound == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize(
     ("bound", "verdict", "expected"), [(0.5, "error", REPRODUCED), (2.5, "error", NOT_REPRODUCED), (2.5, "untrusted", REPRODUCED)]
 )

@@ -89,6 +89,13 @@ class Findings:
         found = self.diagnosis(posterior, method, kernel, every, seed)
         return None if found is None else self.express(found, posterior, quantity)
 
+    def typical(self, posterior: Posterior, quantity: Quantity, method: str) -> Shown:
+        """Barker's error and bound, medians over the seeds."""
+        all_seeds = self.chosen("diagnosis", posterior=posterior.name, method=method, kernel="barker", every=False)
+        shown = [self.express(found, posterior, quantity) for found in all_seeds]
+        after, bound = (float(np.median(values)) for values in zip(*((each.after, each.bound) for each in shown), strict=True))
+        return Shown(shown[0].before, after, bound, shown[0].verdict)
+
     def express(self, found: Result, posterior: Posterior, quantity: Quantity) -> Shown:
         """One row of a diagnosis beside the truth, in the quantity's unit."""
         name, _, functional = quantity.row.rpartition(" ")
