@@ -9,6 +9,7 @@ from .study import METHODS, OURS, PAPER, Cell, Claim, Study, Table
 
 STATED = {"candy": (4.3e4, 2e6), "leukemia": (1.1e5, 4e5), "network": (8.4e4, 6.8e5)}  # gradients of the diagnosis and of VI
 TOLERANCES = (0.1, 0.01)  # of our VI's convergence; the smaller asks for a hundredfold more gradients
+FEWER = "Our VI starts close to its optimum and stops when its averages agree: far fewer gradients than VIABEL's."
 TITLE = {"candy": "candy, d = 11", "leukemia": "horseshoe, d = 203", "network": "network, d = 85"}
 
 
@@ -71,7 +72,7 @@ class Cost(Study):
                     "at most the stated share",
                     paper / usual <= diagnosis / fit,
                     partly=paper / tight <= 1,
-                    reason="Our VI starts close to its optimum and stops when its averages agree: far fewer gradients than VIABEL's.",
+                    reason=FEWER * (paper / usual > diagnosis / fit),
                 )
             )
             made.append(
