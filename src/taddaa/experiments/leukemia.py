@@ -152,6 +152,7 @@ def _truth(findings):
             "fewest effective draws": true.ess.min(),
             "largest disagreement of two runs' means, sd": true.disagreement.max(),
             "divergences": sum(run["divergences"] for run in true.runs),
+            "gradients of NUTS after its warm-up": sum(run["gradients"] for run in true.runs),
         },
         "R-hat ≤ 1.01 and at least 400 effective draws for all 204 quantities, disagreement below 0.1",
         true.rhat.max() <= 1.01 and true.ess.min() >= 400 and true.disagreement.max() < 0.1,

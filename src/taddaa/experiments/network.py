@@ -137,6 +137,7 @@ def _truth(findings):
             "R-hat": known["rhat"],
             "effective draws": known["ess"],
             "runs' disagreement, sd": known["disagreement"],
+            "gradients of NUTS after its warm-up": sum(run["gradients"] for run in findings.truth(NETWORK).runs),
         },
         "R-hat ≤ 1.01, at least 400 effective draws, runs' means within 0.1 standard deviations",
         sure,
