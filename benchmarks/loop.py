@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from taddaa.engine import Engine, Meter
+from taddaa.experiments import models
+from taddaa.experiments.data import Dataset
 from taddaa.kernel import HMC, KERNELS, Kernel
 from taddaa.plan import iterations_for
 from taddaa.precondition import Dense
@@ -38,16 +40,11 @@ gradients, so their ratio can be below 1. The funnel's gradients cost nothing: w
 
 
 def regression(n: int, d: int) -> Target:
-    """Logistic regression with a standard normal prior."""
+    """Logistic regression with a standard normal prior, of made-up data."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, d))
-    data = {"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-x @ rng.standard_normal(d) / np.sqrt(d)))).astype(float)}
-
-    def logdensity(beta, data):
-        logits = data["x"] @ beta
-        return data["y"] @ logits - jnp.sum(jax.nn.softplus(logits)) - 0.5 * beta @ beta
-
-    return Target(logdensity, dim=d, data=data)
+    y = (rng.random(n) < 1 / (1 + np.exp(-x @ rng.standard_normal(d) / np.sqrt(d)))).astype(float)
+    return models.regression(Dataset(x, y, tuple(map(str, range(d)))))
 
 
 def network(n: int = 85, inputs: int = 11, hidden: int = 6) -> Target:
