@@ -213,7 +213,8 @@ def narrow_regions(walk: Walk) -> Check:
     message = "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it"
     at_start, *late = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in (walk.origin, *walk.snapshots[1:])]
     force, rejected = np.mean(late, axis=0), 1 - walk.acceptance_of_chains
-    narrow = np.ptp(rejected) > 0 and np.ptp(force) > 0 and stats.spearmanr(rejected, force).statistic >= NARROW_CUTOFF
+    varied = np.ptp(rejected) > 0 and np.ptp(force) > 0
+    narrow = bool(varied and stats.spearmanr(rejected, force).statistic >= NARROW_CUTOFF)
     gained = np.stack([force - at_start, np.mean((late - np.mean(late)) ** 2, axis=0) - (at_start - at_start.mean()) ** 2], axis=1)
     change = float(np.abs(_mean_z(gained)).max()) if narrow else 0.0
     return Check("all chains move", change < CHANGE_CUTOFF, change, CHANGE_CUTOFF, message, slow_for_good=narrow)
