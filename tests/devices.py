@@ -126,7 +126,7 @@ def collectives(target: Target, chains: int) -> list[list]:
     starts = np.random.default_rng(0).standard_normal((chains, target.dim))
     metric = Dense(np.eye(target.dim))
     begun = engine.start(starts, metric, 0.1)
-    arguments = (begun, 5, engine._draw(), engine._cast_metric(metric), *engine._anchor(starts), engine._data)
+    arguments = (begun, 5, engine._draw(5), engine._cast_metric(metric), engine._anchor(starts), engine._data)
     text = engine._programs.advance.lower(*arguments).compile().as_text()
     kinds = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
     found = re.findall(rf"= (\S+|\([^)]*\)) ({kinds})(?:-start)?\(", text)
@@ -158,7 +158,7 @@ def facts() -> dict:
     engine = Engine(sharded["rows"], Barker(), 61, 0, "float64", Meter())
     with jax.enable_x64(False):
         narrow = Engine(sharded["rows"], Barker(), 61, 0, "float32", Meter())
-    noise = [DeviceNoise(5, place).block(2, 61, DIM, DIM) for place in (Placement(61, None), Placement.of(61, None))]
+    noise = [DeviceNoise(5, place).block(2, 2, 61, DIM, DIM) for place in (Placement(61, None), Placement.of(61, None))]
     with jax.default_device(devices[2]):
         chosen = Engine(target, Barker(), 61, 0, "float64", Meter())
     committed = Engine(Target(gaussian_logdensity, DIM, data=jax.device_put(PRECISION, devices[1])), Barker(), 61, 0, "float64", Meter())

@@ -125,10 +125,12 @@ def test_large_data_is_an_argument_and_no_constant():
         target = Target(lambda x, y: -0.5 * jnp.sum((y @ x) ** 2) / 2000, dim=5, data=data)
         engine = engine_of(target, 8)
         begun, metric, starts = run_arguments(engine, 8, 5)
-        noise = engine._draw()
-        lowered = engine._programs.advance.lower(begun, 1, noise, metric, *engine._anchor(starts), engine._data).as_text()
+        noise = engine._draw(20)
+        lowered = engine._programs.advance.lower(
+            begun, 1, noise, engine._cast_metric(metric), engine._anchor(starts), engine._data
+        ).as_text()
         assert len(lowered) < 200_000  # the numbers alone, baked in, would take that many bytes
-        jaxpr = jax.make_jaxpr(engine._programs.advance)(begun, 1, noise, metric, *engine._anchor(starts), engine._data)
+        jaxpr = jax.make_jaxpr(engine._programs.advance)(begun, 1, noise, engine._cast_metric(metric), engine._anchor(starts), engine._data)
         assert all(np.size(const) < 100 for const in jaxpr.consts)
 
 
@@ -138,11 +140,10 @@ def test_states_of_all_iterations_are_never_kept():
     with jax.enable_x64(True):
         engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=dim), chains)
         begun, metric, starts = run_arguments(engine, chains, dim)
-        arguments = (begun, 20, engine._draw(), metric, *engine._anchor(starts), engine._data)
+        arguments = (begun, 20, engine._draw(20), engine._cast_metric(metric), engine._anchor(starts), engine._data)
         made = jax.eval_shape(engine._programs.advance, *arguments)
         largest = max(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(made))
         assert largest <= chains * dim
-        assert engine._block * dim <= chains * dim  # the trace of a block is no larger either
 
 
 def test_blocks_of_random_numbers_shrink_in_high_dimension():
@@ -156,17 +157,13 @@ def test_blocks_of_random_numbers_shrink_in_high_dimension():
 
 
 @pytest.mark.parametrize("iterations", [1, 7, 20, 47])
-def test_the_trace_is_numpys_mean_variance_and_squared_correlation(iterations):
+def test_the_trace_is_numpys_largest_squared_correlation(iterations):
     known = KNOWN["banana"]
     starts = 1e3 + known.sample(np.random.default_rng(1), 50)
     moved, trace = run_chains(known, Barker(), starts, Dense(np.eye(2)), iterations, step=1.0)
-    assert trace.mean.shape == trace.variance.shape == trace.rho2.shape == (iterations, 2)
-    assert trace.acceptance.shape == trace.log_step.shape == (iterations,)
-    # Computed in double precision far from zero, kept in single.
-    np.testing.assert_allclose(trace.mean[-1], moved.mean(axis=0), rtol=2e-7)
-    np.testing.assert_allclose(trace.variance[-1], moved.var(axis=0, ddof=1), rtol=2e-7)
+    assert trace.rho2.shape == trace.acceptance.shape == trace.log_step.shape == (iterations,)
     expected = [np.corrcoef(starts[:, i], moved[:, i])[0, 1] ** 2 for i in range(2)]
-    np.testing.assert_allclose(trace.rho2[-1], expected, rtol=1e-6, atol=1e-9)
+    assert trace.rho2[-1] == pytest.approx(max(expected), rel=1e-4)  # in single precision, for pictures
 
 
 def test_the_step_follows_the_acceptance():
@@ -187,7 +184,9 @@ def test_a_new_metric_restarts_the_steps_clock_and_renews_the_slopes():
         chains, _ = engine.advance(begun, metric, starts, 30)
         better = Dense(np.linalg.cholesky(COVARIANCE))
         chains = engine.repoint(chains, better)
-        np.testing.assert_allclose(chains.point.slope, np.asarray(chains.point.gradient) @ np.linalg.cholesky(COVARIANCE), rtol=1e-9)
+        np.testing.assert_allclose(
+            chains.point.slope, np.asarray(chains.point.gradient) @ np.linalg.cholesky(COVARIANCE), rtol=1e-5, atol=1e-6
+        )
         _, trace = engine.advance(chains, better, starts, 3)
     taken = np.diff(trace.log_step)
     np.testing.assert_allclose(taken, (trace.acceptance[:2] - 0.4) / np.sqrt([1.0, 2.0]), rtol=1e-3, atol=1e-6)
@@ -218,7 +217,6 @@ def test_paths_of_a_report():
     assert paths.snapshots[-1] == 24
     assert paths.estimate.shape == paths.error.shape == paths.rho2.shape == (snapshots, rows)
     assert paths.acceptance.shape == paths.step.shape == paths.rho2_max.shape == (24,)
-    assert report.trace.rho2.shape == (24, 2)
     for i, row in enumerate(report.rows):
         start, moved = report.start_draws[:, i % 2], report.moved_draws[:, i % 2]
         value = np.log(start.var(ddof=1)) if row.functional == "variance" else start.mean()

@@ -156,7 +156,7 @@ class _Study:
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
         wanted = preconditioner.pilots(engine.target.dim, chains)
         draws = np.asarray(approximation.sample(np.random.default_rng([self.seed, 1 + arm]), chains + wanted), float)
-        starts, pilots = draws[:chains], draws[chains:]
+        starts, pilots = draws[:chains].copy(), draws[chains:]  # a copy lets the pilots' memory go
         if isinstance(approximation, Draws) and len(approximation.draws) < len(draws):
             few = f"{len(approximation.draws)} draws are fewer than the {len(draws)} wanted for starts and pilots, so some serve twice"
             self.notes.append(few)
@@ -294,7 +294,6 @@ class _Study:
             labels=labels,
             start_draws=walk.origin.quantities[:, : len(labels)],
             moved_draws=walk.snapshots[-1].quantities[:, : len(labels)],
-            trace=walk.trace,
             handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
         )
 
@@ -377,7 +376,7 @@ def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:
         unit=judgement.unit,
         acceptance=trace.acceptance,
         step=np.exp(trace.log_step),
-        rho2_max=trace.rho2.max(axis=1),
+        rho2_max=trace.rho2,
     )
 
 

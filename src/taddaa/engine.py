@@ -5,6 +5,9 @@ drawing them on the host is several times faster than on the device, and the nex
 so progress, settle tests and checkpoints have a natural place between blocks.
 """
 
+import contextlib
+import ctypes
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,9 +25,9 @@ from .placement import Placement
 from .precondition import Metric
 from .target import Target, call_with_data, first_line, flat_values
 
-BLOCK_ITERATIONS = 20
-BLOCK_BYTES = 2**26  # of random numbers, so that memory stays O(N d) in high dimension
-DOUBLE_TRACES = 1000  # dimensions up to which per-iteration paths are kept in double precision
+BLOCK_ITERATIONS = 40
+BLOCK_BYTES = 2**25  # of random numbers, so that memory stays O(N d) in high dimension
+LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
 
 
@@ -38,11 +41,16 @@ class Chains(NamedTuple):
     nonfinite: Any  # (N,) non-finite proposals, ever
 
 
-class Trace(NamedTuple):
-    """What is reported of each iteration: (T, d) and (T,) arrays of the flat coordinates and of the kernel."""
+class Anchor(NamedTuple):
+    """The starts' centre, and the standardised starts, whose product with the states gives their correlation."""
 
-    mean: np.ndarray
-    variance: np.ndarray
+    centre: Any
+    starts: Any
+
+
+class Trace(NamedTuple):
+    """What is reported of each iteration, (T,) each; ρ² is the largest over the flat coordinates."""
+
     rho2: np.ndarray
     acceptance: np.ndarray
     log_step: np.ndarray
@@ -85,7 +93,7 @@ class Engine:
         self._data = self._place.data(target.data, self.dtype)
         what = (kernel, self._place)
         self._programs = target.compiled(what, lambda: _programs(target.logdensity, kernel, target.data is not None, self._place))
-        self._trace_dtype = float if target.dim <= DOUBLE_TRACES else np.float32
+        self._anchored: tuple[np.ndarray, Anchor] | None = None
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
 
     def evaluate(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,32 +163,34 @@ class Engine:
         on_block: Callable[[int, Trace], None] | None = None,
     ) -> tuple[Chains, Trace]:
         """Carry all chains through `iterations` iterations."""
-        metric = self._cast_metric(metric)
-        centre, anchor = self._anchor(starts)
+        metric, anchor = self._cast_metric(metric), self._anchor(starts)
         traces: list[Trace] = []
         lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
-        noise, done = self._draw(), 0
+        noise, done = self._draw(lengths[0]), 0
         for number, length in enumerate(lengths):
             with self._watch():
-                chains, trace = self._programs.advance(chains, length, noise, metric, centre, anchor, self._data)
+                chains, trace = self._programs.advance(chains, length, noise, metric, anchor, self._data)
                 # The program runs while the next block's random numbers are drawn here.
-                noise = self._draw() if number + 1 < len(lengths) else noise
-                traces.append(Trace(*(np.asarray(part)[:length].astype(self._trace_dtype) for part in trace)))
+                noise = self._draw(lengths[number + 1]) if number + 1 < len(lengths) else noise
+                traces.append(Trace(*(np.asarray(part, float)[:length] for part in trace)))
             self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
             done += length
             if on_block is not None:
                 on_block(done, traces[-1])
         return chains, Trace.joined(traces)
 
-    def _draw(self) -> Noise:
-        return self._noise.block(self._block, self.chains, self.target.dim, self.kernel.uniforms(self.target.dim))
+    def _draw(self, length: int) -> Noise:
+        return self._noise.block(length, self._block, self.chains, self.target.dim, self.kernel.uniforms(self.target.dim))
 
-    def _anchor(self, starts: np.ndarray):
-        """The starts' centre, and the standardised starts whose product with the states is their correlation."""
-        centre = starts.mean(axis=0)
-        centred = starts - centre
-        norm = np.linalg.norm(centred, axis=0)
-        return self._place.everywhere(centre, self.dtype), self._place.across(centred / np.where(norm > 0, norm, 1.0), self.dtype)
+    def _anchor(self, starts: np.ndarray) -> Anchor:
+        """Kept, as a walk asks for it often."""
+        if self._anchored is None or self._anchored[0] is not starts:
+            centre = starts.mean(axis=0)
+            centred = starts - centre
+            norm = np.linalg.norm(centred, axis=0)
+            standardised = self._place.across(centred / np.where(norm > 0, norm, 1.0), np.float32)
+            self._anchored = starts, Anchor(self._place.everywhere(centre, self.dtype), standardised)
+        return self._anchored[1]
 
     def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
         """The shape of a user's function of the parameters; refused if it cannot be traced or returns nothing."""
@@ -232,12 +242,14 @@ class HostNoise:
     def state(self, state: dict[str, Any]) -> None:
         self._rng.bit_generator.state = state
 
-    def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
-        noise = Noise(
-            self._rng.standard_normal((iterations, chains, dim), np.float32),
-            self._rng.random((iterations, chains, uniforms), np.float32),
-            self._rng.random((iterations, chains)),  # in double precision: a zero would accept anything
-        )
+    def block(self, length: int, room: int, chains: int, dim: int, uniforms: int) -> Noise:
+        """For `length` iterations, in arrays with room for more, so that one compiled program serves all lengths."""
+        normal, uniform = np.zeros((room, chains, dim), np.float32), np.zeros((room, chains, uniforms), np.float32)
+        accept = np.zeros((room, chains))  # in double precision: a zero would accept anything
+        self._rng.standard_normal(dtype=np.float32, out=normal[:length])
+        self._rng.random(dtype=np.float32, out=uniform[:length])
+        self._rng.random(out=accept[:length])
+        noise = Noise(normal, uniform, accept)
         return noise if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in noise))
 
 
@@ -249,9 +261,9 @@ class DeviceNoise:
         self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
         self.state = 0  # blocks drawn
 
-    def block(self, iterations: int, chains: int, dim: int, uniforms: int) -> Noise:
+    def block(self, length: int, room: int, chains: int, dim: int, uniforms: int) -> Noise:
         self.state += 1
-        shapes = (iterations, chains, dim), (iterations, chains, uniforms), (iterations, chains)
+        shapes = (room, chains, dim), (room, chains, uniforms), (room, chains)
         return _device_noise(self._key, np.uint32(self.state), self._place, *shapes)
 
 
@@ -290,21 +302,21 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Place
         return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
 
     @jax.jit
-    def advance(chains: Chains, length, noise: Noise, metric: Metric, centre, anchor, data):
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, data):
         dtype = chains.log_step.dtype
 
         def evaluate_one(x) -> Point:
             if not kernel.uses_gradient:
-                zeros = jnp.zeros_like(x)
-                return Point(x, density(x, data), zeros, zeros)
+                return Point(x, density(x, data), jnp.zeros_like(x), jnp.zeros_like(x))
             value, gradient = jax.value_and_grad(density)(x, data)
             return Point(x, value, gradient, metric.pull(gradient))
 
         def iterate(i, carried):
             chains, trace = carried
-            now = jax.tree.map(lambda block: block[i].astype(dtype), noise)
+            now = jax.tree.map(lambda block: block[i], noise)
             step = jnp.exp(chains.log_step)
-            one = lambda point, noise: metropolis(kernel, point, noise, step, metric.push, evaluate_one)  # noqa: E731
+            push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
+            one = lambda point, noise: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
             outcome = jax.vmap(one)(chains.point, now)
             # Chains that started outside the support and have not found it yet say nothing about the step.
             inside = place.weighted(jnp.isfinite(chains.point.logdensity))
@@ -316,25 +328,23 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Place
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,
             )
-            summary = (*_summary(moved.point.position, centre, anchor, place), acceptance, chains.log_step)
-            return moved, tuple(path.at[i].set(value) for path, value in zip(trace, summary, strict=True))
+            rho2 = _largest_rho2(moved.point.position, anchor, place)
+            told = (rho2, acceptance, chains.log_step)
+            return moved, tuple(path.at[i].set(value) for path, value in zip(trace, told, strict=True))
 
-        block, dim = noise.accept.shape[0], centre.shape[0]
-        empty = tuple(jnp.zeros((block, dim), dtype) for _ in range(3)) + tuple(jnp.zeros(block, dtype) for _ in range(2))
+        empty = tuple(jnp.zeros(noise.accept.shape[0], dtype) for _ in Trace._fields)
         chains, trace = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
         return chains, place.whole(trace)
 
     return _Programs(evaluate, advance)
 
 
-def _summary(position, centre, anchor, place: Placement):
-    """Mean, variance and squared correlation with the start of each coordinate over the chains."""
-    shifted = place.weighted(position - centre)  # near the data's own scale, so that the sums below lose no digits
-    mean = jnp.sum(shifted, axis=0) / place.chains
-    squares = jnp.sum(place.weighted(shifted - mean) ** 2, axis=0)
-    product = jnp.sum(anchor * shifted, axis=0)
-    rho2 = jnp.where(squares > 0, product**2 / jnp.where(squares > 0, squares, 1.0), 0.0)
-    return mean + centre, squares / (place.chains - 1), rho2
+def _largest_rho2(position, anchor: Anchor, place: Placement):
+    """The largest squared correlation of a coordinate with its start over the chains, in one pass."""
+    shifted = place.weighted(position - anchor.centre)  # near zero, so that the sums below lose no digits that matter
+    squares = jnp.sum(shifted**2, axis=0) - jnp.sum(shifted, axis=0) ** 2 / place.chains
+    product = jnp.sum(anchor.starts * shifted, axis=0)
+    return jnp.max(jnp.where(squares > 0, product**2 / jnp.where(squares > 0, squares, 1.0), 0.0))
 
 
 def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
@@ -348,6 +358,13 @@ def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
         return jax.vmap(one)(draws)
 
     return observe
+
+
+def return_freed_memory(numbers: int) -> None:
+    """Give the system back what large temporary arrays took: the C library keeps those under 32 MB, hundreds of MB in all."""
+    if numbers > LARGE_ARRAYS and sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library has no such call
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 _LISTENERS: list[Meter] = []

@@ -106,7 +106,6 @@ class Report:
     labels: tuple[str, ...]
     start_draws: np.ndarray
     moved_draws: np.ndarray
-    trace: Any = None  # the flat coordinates' mean, variance and ρ² at every iteration; not stored in JSON
     handover: Handover | None = None  # not stored in JSON
 
     @property

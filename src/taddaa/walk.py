@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .engine import Chains, Engine, Trace
+from .engine import Chains, Engine, Trace, return_freed_memory
 from .kernel import HMC
 from .placement import agreed
 from .plan import Plan
@@ -20,6 +20,7 @@ from .precondition import Metric, Preconditioner
 OPENING = (1 / 8, 1 / 4, 1 / 2)
 SEGMENTS = 4
 MOST_PROBES = 6
+DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
 
 
 class Snapshot(NamedTuple):
@@ -108,12 +109,13 @@ class Walk:
 
         def tell(done: int, trace: Trace) -> None:
             if self.on_progress is not None:
-                rho2 = float(trace.rho2[-1].max())
+                rho2 = float(trace.rho2[-1])
                 stage = "first round" if self.rounds == 0 else f"running on, round {self.rounds}"
                 self.on_progress(Progress(stage, before + done, max(goal, before + done), float(trace.acceptance[-1]), rho2))
 
         before, goal = self.iteration, self.plan.iterations * 2**self.rounds
-        self.chains, trace = self.engine.advance(self.chains, self.metric, self.starts, iteration - before, tell)
+        return_freed_memory(self.starts.size)
+        self.chains, trace = self.engine.advance(self._handed_over(), self.metric, self.starts, iteration - before, tell)
         self.iteration = iteration
         self.traces.append(trace)
         now = self.snapshot()
@@ -133,13 +135,21 @@ class Walk:
             self.metric = agreed(metric)
             self.chains = self.engine.repoint(self.chains, self.metric)
 
+    def _handed_over(self) -> Chains:
+        """The chains, not kept here as well: their memory can go as soon as they have moved."""
+        chains = self.chains
+        del self.chains
+        return chains
+
     def snapshot(self) -> Snapshot:
         point = self.chains.point
-        positions = self.engine.host(point.position).astype(float)
+        # At the origin they are the starts, which need no second copy.
+        positions = self.engine.host(point.position).astype(float) if self.iteration else self.starts
         # A kernel without gradients still needs them here: checks and metrics are made of them.
         known = self.engine.kernel.uses_gradient
         gradients = self.engine.host(point.gradient) if known else np.nan_to_num(self.engine.evaluate(positions)[1])
-        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, float))
+        kept = float if positions.shape[1] <= DOUBLE_GRADIENTS else np.float32
+        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, kept))
 
     @property
     def step_length(self) -> float:
