@@ -23,7 +23,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy.optimize import nnls
 
-from taddaa.engine import Chains, Engine, Meter, _programs
+from taddaa.engine import Anchor, Chains, Engine, Meter, _programs
 from taddaa.kernel import Barker, Noise, Point
 from taddaa.placement import AXIS, Placement
 from taddaa.precondition import Diagonal, DiagonalLowRank
@@ -115,7 +115,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
     data = (array((*rows, case.entries), *axes), array(rows, *axes))
     if case.sparse:
         data = (array((*rows, case.entries), *axes, dtype=jnp.int32), *data)
-    return chains, array((), dtype=jnp.int32), noise, metric, array((dim,)), wide, data
+    return chains, array((), dtype=jnp.int32), noise, metric, Anchor(array((dim,)), wide), data
 
 
 def compiled(case: Case):
