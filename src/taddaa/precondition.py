@@ -28,10 +28,10 @@ class Dense(NamedTuple):
     factor: Any
 
     def push(self, z):
-        return self.factor @ z
+        return z @ self.factor.T
 
     def pull(self, gradient):
-        return self.factor.T @ gradient
+        return gradient @ self.factor
 
 
 class DiagonalLowRank(NamedTuple):
@@ -48,7 +48,7 @@ class DiagonalLowRank(NamedTuple):
         return self._stretched(self.scale * gradient)
 
     def _stretched(self, z):
-        return z + self.basis @ ((self.stretch - 1) * (self.basis.T @ z))
+        return z + ((self.stretch - 1) * (z @ self.basis)) @ self.basis.T
 
 
 class Diagonal(NamedTuple):
