@@ -32,8 +32,9 @@ lint: $(VENV)/.lint ## style and types
 docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.test ## time of the loop as a ratio to plain batched gradients
+bench: $(VENV)/.test ## time and memory, written to docs/performance.md (minutes; NUTS is run beside it)
 	$(BIN)/python benchmarks/loop.py --page
+	$(BIN)/python benchmarks/whole.py --page
 	$(BIN)/python benchmarks/progress.py
 
 bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predicted and found; written to docs/scaling.md

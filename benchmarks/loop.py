@@ -11,11 +11,11 @@ beat. The diagnosis' loop is the engine's own `advance`, random numbers and per-
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from section import write_section
 
 from taddaa.engine import Engine, Meter
 from taddaa.experiments import models
@@ -26,10 +26,9 @@ from taddaa.precondition import Dense
 from taddaa.target import Target
 
 CHAINS = 387
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-INTRODUCTION = """# Performance
+INTRODUCTION = """## The loop
 
-Written by `make bench`; do not edit. The least that a diagnosis can cost is its N·T batched gradients. The table compares the
+The least that a diagnosis can cost is its N·T batched gradients. The table compares the
 whole loop (random numbers, proposals, acceptance, adaptation and per-iteration summaries included) with the same number of
 plain batched gradients, N = 387 chains, float64, full preconditioner, two cores, in one run. Random walk proposals need no
 gradients, so their ratio can be below 1. The funnel's gradients cost nothing: what is left is the loop's own price.
@@ -140,7 +139,7 @@ def main() -> None:
                 rows.append(f"| {name} | {kernel.label} | {iterations} | {plain:.3f} | {loop:.3f} | {loop / plain:.2f} |")
                 print(f"{name:32s} {kernel.label:8s} {iterations:5d} {plain:9.3f} {loop:9.3f} {loop / plain:7.2f}", flush=True)
     if chosen.page:
-        PAGE.write_text(INTRODUCTION + "\n".join(rows) + "\n", encoding="utf-8")
+        write_section("loop", INTRODUCTION + "\n".join(rows))
 
 
 if __name__ == "__main__":
