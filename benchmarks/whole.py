@@ -30,6 +30,7 @@ from taddaa.plan import iterations_for
 from taddaa.precondition import Diagonal
 
 BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "img" / "growth.png"
 CHAINS = 387
 MODELS: dict[str, Callable[[], taddaa.Target]] = {
     "candy regression, d = 11": lambda: models.regression(data.candy()),
@@ -140,15 +141,37 @@ def per_iteration(target: taddaa.Target, chains: int, iterations: int) -> tuple[
     return meter.compiling, min(times)
 
 
-def growth_with_dimension() -> str:
+def growth_with_dimension(picture: bool) -> str:
     lines = ["| d | T | ms an iteration | ns a coordinate and chain | s for T iterations |", "|---|---|---|---|---|"]
+    sizes, totals = [], []
     for dim in (10, 30, 100, 300, 1000, 3000, 10_000):
         target = taddaa.Target(lambda x: -0.5 * x @ x, dim=dim)
         _, seconds = per_iteration(target, CHAINS, max(3, 20_000 // dim))
         length = iterations_for(Barker(), dim)
         each = seconds / CHAINS / dim * 1e9
         lines.append(f"| {dim:,} | {length} | {seconds * 1e3:.2f} | {each:.0f} | {seconds * length:.2f} |")
+        sizes.append(dim)
+        totals.append(seconds * length)
+    if picture:
+        draw_growth(np.array(sizes), np.array(totals))
     return "\n".join(lines)
+
+
+def draw_growth(dims: np.ndarray, seconds: np.ndarray) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    lengths = np.array([iterations_for(Barker(), int(dim)) for dim in dims])
+    figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
+    axis.loglog(dims, seconds, "o-", color="#0072B2", label="measured")
+    middle = len(dims) // 2
+    axis.loglog(dims, dims * lengths * seconds[middle] / (dims * lengths)[middle], "--", color="#666666", label="in proportion to d·T(d)")
+    axis.set(xlabel="d", ylabel="seconds for T(d) iterations")
+    axis.legend(frameon=False)
+    figure.savefig(PICTURE, dpi=110)
+    plt.close(figure)
 
 
 def growth_with_data() -> str:
@@ -192,7 +215,8 @@ def main() -> None:
             "## Growth with dimension",
             "A Gaussian target, whose gradient costs nothing, with a diagonal metric: an iteration costs in proportion to d, a diagnosis "
             "to d·T(d). Small d pays for the loop's own steps.",
-            growth_with_dimension(),
+            growth_with_dimension(picture=chosen.page),
+            "![Seconds against dimension, beside a line in proportion to d·T(d)](img/growth.png)",
             "## Growth with the data",
             "A normal model of n numbers, 20 chains. The data is an argument of the compiled program, so that compiling does not grow.",
             growth_with_data(),
