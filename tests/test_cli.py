@@ -355,7 +355,7 @@ def test_full_disk_pretended(stored, tmp_path, capsys, monkeypatch):
 
 
 def test_full_disk_after_the_work_still_prints_the_report(good, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("taddaa.report.write_whole", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr("taddaa.files.write_whole", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     code, printed = run("run", good, "--json", tmp_path / "r.json", capsys=capsys)
     assert code == 2
     assert "No space left" in printed.err and "quantities" in printed.out.splitlines()[0]

@@ -18,9 +18,9 @@ import numpy as np
 
 from .engine import Chains, Trace
 from .errors import InputError, refuse_unwritable
+from .files import first_process, whole_file
 from .kernel import Point
 from .precondition import Dense, Diagonal, DiagonalLowRank
-from .report import first_process, whole_file
 from .walk import Snapshot, Walk, Waypoint
 
 FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 1
@@ -91,7 +91,7 @@ class Checkpoint:
 
 def _checked(path: Any) -> Path:
     """The path, tried before hours of work."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
         raise InputError(f"checkpoint must be the path of a file, got {type(path).__name__}: {path!r}")
     path = Path(path).resolve()
     refuse_unwritable(path, f"checkpoint={path}")
@@ -129,7 +129,7 @@ def _size(values: np.ndarray) -> float:
 
 
 def _short(value: Any) -> str:
-    text = re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(value)) or "none"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -228,7 +228,7 @@ def _diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     message = INTERRUPTION if kept is None else f"\ntaddaa: interrupted; what was saved is in {kept}, run the same command to go on"
     with _interrupts_at_once(message), watched as progress:
         report = diagnose(**arguments, seed=seed, progress=progress)
-    from .report import first_process
+    from .files import first_process
 
     if not first_process():
         return report
@@ -316,7 +316,7 @@ def _write(path: Path, text: str) -> None:
         with path.open("w", encoding="utf-8") as stream:
             stream.write(text)
     else:
-        from .report import write_whole
+        from .files import write_whole
 
         write_whole(path.resolve() if path.is_symlink() else path, text)
 

@@ -12,7 +12,6 @@ from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
 RHO2_CUTOFF = 0.1
 BAND = 2.0  # standard errors
 BINS = 18
-LATE = 4  # snapshots of the last round
 
 
 @dataclass(frozen=True)
