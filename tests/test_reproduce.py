@@ -370,6 +370,27 @@ def test_a_claim_that_fails_is_said_to_fail(change, claim, verdict):
     assert _verdicts(results)[claim] == verdict
 
 
+@pytest.mark.parametrize(("bound", "untrusted", "verdict"), [(1.0, 0.4, REPRODUCED), (1.0, 1.0, DIFFERENT), (0.9, 1.0, NOT_REPRODUCED)])
+def test_a_bound_that_is_untrusted_in_most_seeds_is_not_counted_as_ours(bound, untrusted, verdict):
+    about = {"subject": "funnel", "label": "funnel", "parameter": "X1", "fraction": 1, "iterations": 100}
+    row = {"unit": 1.0, "error": 2.0, "untrusted": untrusted}
+    paper = {**about, "method": PAPER, "budget": 1, "rows": {"mean": {**row, "bound": [1.0]}}}
+    ours = {**about, "method": OURS, "budget": 8, "rows": {"mean": {**row, "bound": [bound]}}}
+    claim = experiments.load("ablation")._ours([paper, ours], "funnel", "mean")
+    assert claim.verdict == verdict and bool(claim.reason) == (verdict != REPRODUCED)
+
+
+@pytest.mark.parametrize(("usual", "longer", "verdict"), [(3e6, 3e6, REPRODUCED), (1e4, 3e6, DIFFERENT), (1e4, 1e6, NOT_REPRODUCED)])
+def test_the_stated_share_is_the_limit_under_either_reading(usual, longer, verdict):
+    """Candy: 4.3e4 of 2e6 gradients are stated, 2.15 %."""
+    fits = [
+        {"posterior": "candy", "kind": "fit", "tolerance": t, "gradients": g, "converged": True} for t, g in ((0.1, usual), (0.01, longer))
+    ]
+    runs = [{"posterior": "candy", "kind": "diagnosis", "method": method, "gradients": 4.3e4} for method in (PAPER, OURS)]
+    claim = next(claim for claim in experiments.load("cost").claims(fits + runs) if claim.where.endswith("against VI"))
+    assert claim.verdict == verdict and bool(claim.reason) == (verdict != REPRODUCED)
+
+
 def test_correlation_within_replications_is_what_was_put_in():
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(4000, 1))

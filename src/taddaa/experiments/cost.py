@@ -9,7 +9,10 @@ from .study import METHODS, OURS, PAPER, Cell, Claim, Study, Table
 
 STATED = {"candy": (4.3e4, 2e6), "leukemia": (1.1e5, 4e5), "network": (8.4e4, 6.8e5)}  # gradients of the diagnosis and of VI
 TOLERANCES = (0.1, 0.01)  # of our VI's convergence; the smaller asks for a hundredfold more gradients
-FEWER = "Our VI starts close to its optimum and stops when its averages agree: far fewer gradients than VIABEL's."
+FEWER = "Our VI starts close to its optimum and stops when its averages agree: far fewer gradients than VIABEL's. "
+LONGER = "Against the VI that is asked for a tenth of the tolerance, the share is the stated one or less"
+NEITHER = "Even against the VI that is asked for a tenth of the tolerance, the share is above the stated one"
+AT_THE_LIMIT = "; that VI stopped at its limit of steps, not converged"
 TITLE = {"candy": "candy, d = 11", "leukemia": "horseshoe, d = 203", "network": "network, d = 85"}
 
 
@@ -50,6 +53,9 @@ class Cost(Study):
             if counts is None:
                 continue
             paper, ours, usual, tight = counts
+            stated = diagnosis / fit
+            converged = next(r["converged"] for r in results if (r["posterior"], r.get("tolerance")) == (name, TOLERANCES[-1]))
+            holds, holds_longer = paper / usual <= stated, paper / tight <= stated
             made.append(
                 Claim.judged(
                     f"{TITLE[name]}, the diagnosis",
@@ -62,17 +68,18 @@ class Cost(Study):
             made.append(
                 Claim.judged(
                     f"{TITLE[name]}, against VI",
-                    f"The diagnosis takes {100 * diagnosis / fit:.0f} % of the gradients of VI ({fit:.2g})",
+                    f"The diagnosis takes {100 * stated:.0f} % of the gradients of VI ({fit:.2g})",
                     {
                         "VI's gradients": usual,
                         "to a tenth of the tolerance": tight,
+                        "stated share": stated,
                         "diagnosis / VI": paper / usual,
                         "diagnosis / longer VI": paper / tight,
                     },
-                    "at most the stated share",
-                    paper / usual <= diagnosis / fit,
-                    partly=paper / tight <= 1,
-                    reason=FEWER * (paper / usual > diagnosis / fit),
+                    "diagnosis / VI is at most the stated share; different if only diagnosis / longer VI is",
+                    holds,
+                    partly=holds_longer,
+                    reason="" if holds else FEWER + (LONGER if holds_longer else NEITHER) + AT_THE_LIMIT * (not converged) + ".",
                 )
             )
             made.append(

@@ -33,7 +33,8 @@ class Network(RealStudy):
         "Two hidden layers of five tanh units on the 11 features as they are, N(0, 2²) weights, d = 85. Judged are the mean and the "
         "median of the log loss over the data. **The truth is doubtful**: the posterior has very many modes, beyond the symmetric ones. "
         "It is taken from three independent NUTS runs of four chains each; the last figure shows where every chain came out, and the "
-        "claims give R-hat and the disagreement."
+        "claims give R-hat and the disagreement. The figures and the first claim are of the first seed; the other claims and the table "
+        "take all seeds."
     )
 
     def cells(self, quick):
@@ -103,7 +104,9 @@ def _only_barker_passes(findings):
         "ρ²_max ≤ 0.1 for Barker, above for the others (medians over three seeds)",
         rho2["Barker"] <= CUTOFF < min(others),
         partly=rho2["Barker"] < min(others),
-        reason="" if rho2["Barker"] <= CUTOFF else "Barker forgets its starts best of the four, but is itself at the cutoff.",
+        reason=""
+        if rho2["Barker"] <= CUTOFF
+        else "Barker forgets its starts best of the four, but it too is above the cutoff: none passes.",
     )
 
 
@@ -127,7 +130,15 @@ def _barker_is_best(findings):
 
 def _truth(findings):
     known = findings.truth(NETWORK).of(LOG_LOSS)
-    sure = known["rhat"] <= 1.01 and known["ess"] >= 400 and known["disagreement"] < 0.1
+    fails = [
+        name
+        for name, holds in (
+            ("R-hat", known["rhat"] <= 1.01),
+            ("the effective draws", known["ess"] >= 400),
+            ("the runs' disagreement", known["disagreement"] < 0.1),
+        )
+        if not holds
+    ]
     return Claim.judged(
         "our truth",
         "NUTS finds one and the same log loss from every start, so that there is a truth to compare with",
@@ -140,23 +151,26 @@ def _truth(findings):
             "gradients of NUTS after its warm-up": sum(run["gradients"] for run in findings.truth(NETWORK).runs),
         },
         "R-hat ≤ 1.01, at least 400 effective draws, runs' means within 0.1 standard deviations",
-        sure,
-        partly=known["disagreement"] < 0.5,
-        reason="What is called the error of VI above is as doubtful as this." * (not sure),
+        not fails,
+        reason=f"What fails: {' and '.join(fails)}. What is called the error of VI above is as doubtful as this." if fails else "",
         method=OURS,
     )
 
 
 def _not_wrong(findings):
     """Where the chains have not settled ours must say so, or be below the truth."""
-    shown = {kernel: findings.shown(NETWORK, MEAN, OURS, kernel) for kernel in KERNELS}
-    excess = {kernel: each.bound - abs(each.before) for kernel, each in shown.items() if each is not None and each.trusted}
+    shown = [each for kernel in KERNELS for each in findings.seeds(NETWORK, MEAN, OURS, kernel)]
+    excess = [each.bound - abs(each.before) for each in shown if each.trusted]
     return Claim.judged(
-        "all kernels",
+        "all kernels and seeds",
         "Our defaults are below the true error, or untrusted where chains fail",
-        {"kernels trusted": len(excess), **({"largest trusted bound − true error": max(excess.values())} if excess else {})},
+        {
+            "diagnoses": len(shown),
+            "of which trusted": len(excess),
+            **({"largest trusted bound − true error": max(excess)} if excess else {}),
+        },
         "no trusted bound on the mean log loss exceeds the true error by more than 0.01",
-        all(value <= 0.01 for value in excess.values()),
+        all(value <= 0.01 for value in excess),
         method=OURS,
     )
 

@@ -24,6 +24,8 @@ the paper's method, and with our defaults, so that you see what the differences 
 measured numbers, in code. *Different* means that it holds in part, or under another reading of the text, as the reason says.
 A claim of *our defaults* is one of our own: what we aim at, held to the same standard.
 [The method](method.md) lists the misprints that the preset corrects. Every number is in the JSON that the command writes.
+What is measured is stored in the folder that `--out` names, and used again until the study's own code or the package's version
+changes, even if the engine below it has; a fresh folder measures everything anew.
 """
 
 
