@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from section import write_section
 
-from taddaa.engine import Engine, Meter
+from taddaa.engine import Engine
 from taddaa.experiments import models
 from taddaa.experiments.data import Dataset
 from taddaa.kernel import HMC, KERNELS, Kernel
+from taddaa.meter import Meter
 from taddaa.plan import iterations_for
 from taddaa.precondition import Dense
 from taddaa.target import Target

@@ -23,8 +23,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy.optimize import nnls
 
-from taddaa.engine import Anchor, Chains, Engine, Meter, _programs
+from taddaa.engine import Anchor, Chains, Engine, _programs
 from taddaa.kernel import Barker, Noise, Point
+from taddaa.meter import Meter
 from taddaa.placement import AXIS, Placement
 from taddaa.precondition import Diagonal, DiagonalLowRank
 from taddaa.target import Target

@@ -23,9 +23,10 @@ import numpy as np
 from section import write_section
 
 import taddaa
-from taddaa.engine import Engine, Meter
+from taddaa.engine import Engine
 from taddaa.experiments import data, models
 from taddaa.kernel import Barker
+from taddaa.meter import Meter
 from taddaa.plan import iterations_for
 from taddaa.precondition import Diagonal
 

@@ -17,7 +17,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import taddaa.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import HMC, RWMH, Barker, Gaussian, InputError, Mean, Settings, Target, Variance, diagnose
-from taddaa.engine import DeviceNoise, Engine, Meter
+from taddaa.engine import Engine
+from taddaa.meter import Meter
+from taddaa.noise import DeviceNoise
 from taddaa.placement import Placement
 from taddaa.precondition import Dense
 from taddaa.problem_file import load_problem

@@ -11,7 +11,8 @@ import taddaa
 from known import COVARIANCE, KNOWN, gaussian_logdensity, paper_gaussian, run_chains
 from taddaa import RWMH, Barker, Gaussian, Settings, Target
 from taddaa.adapt import adapt_step
-from taddaa.engine import Engine, Meter
+from taddaa.engine import Engine
+from taddaa.meter import Meter
 from taddaa.precondition import Dense, Diagonal
 
 PRECISION = np.linalg.inv(COVARIANCE)

@@ -16,9 +16,10 @@ from scipy import linalg, special
 
 from .approximation import Approximation, Gaussian, StudentT, as_approximation
 from .diagnosis import diagnose
-from .engine import Engine, Meter
+from .engine import Engine
 from .errors import InputError, require
 from .functional import Functional
+from .meter import Meter
 from .report import ERROR, UNTRUSTED, Report, Row
 from .settings import Settings
 from .target import Target, as_target

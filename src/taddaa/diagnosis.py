@@ -1,35 +1,31 @@
 """The diagnosis: plan → start → walk while quantities move → judge → report (Algorithm 1 and what goes beyond it)."""
 
-import datetime
 import math
-import platform
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from importlib import metadata
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import scipy
 
 from .approximation import Approximation, Draws, Inflated, as_approximation
 from .check import Check
 from .checkpoint import Checkpoint
-from .engine import Engine, Meter
+from .engine import Engine
 from .errors import InputError
 from .functional import Functional, as_functionals
+from .identity import identity, refuse_other_inputs
 from .interval import bound, movement
-from .judgement import Judgement, Questions, ask, refuse_nan, unseen_probability
-from .placement import agreed, clear_loss, description, program_text, refuse_disagreement
+from .judgement import Judgement, Questions, ask, refuse_nan
+from .meter import Meter
+from .outcome import report_of
+from .placement import agreed, clear_loss
 from .plan import Plan
-from .precondition import as_covariance
-from .reliability import all_checks, correlation_check, row_rho2
-from .report import ERROR, NO_ERROR, UNTRUSTED, Cost, Handover, Paths, Provenance, Report, Row
+from .reliability import all_checks, correlation_check
+from .report import Report
 from .settings import Settings
-from .target import Target, as_target, call_with_data
+from .target import Target, as_target
 from .walk import Progress, Walk, find_step
 
 
@@ -71,7 +67,7 @@ def diagnose(
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
-            _refuse_disagreement(target, approximation, second, functionals, settings, seed, saved)
+            refuse_other_inputs(target, approximation, second, functionals, settings, seed, saved)
         study = _prepare(target, approximation, functionals, settings, seed, saved)
         walk = study.onward(study.begin(approximation, arm=0, progress=progress), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
@@ -84,7 +80,7 @@ def diagnose(
             walk.round()
         if second is not None:
             checks.append(study.compare_arms(walk, second, progress))
-        return study.report(walk, judgement, checks)
+        return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes)
 
 
 def _worth_running_on(checks: list[Check], looks: int) -> bool:
@@ -107,35 +103,6 @@ def _prepare(target: Target, approximation: Approximation, functionals, settings
     rng = np.random.default_rng([seed, 0])
     questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
     return _Study(approximation, settings, seed, plan, engine, questions, saved, [])
-
-
-def _refuse_disagreement(target: Target, approximation, second, functionals, settings: Settings, seed: int, saved: Checkpoint) -> None:
-    """Several processes run this script together: have they been given the same?"""
-    point = jax.ShapeDtypeStruct((target.dim,), jnp.result_type(float))
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), target.data)
-    asked = [functional.of for functional in functionals if functional.of is not None]
-    values = lambda x, data: [call_with_data(function, target.parameters(x, data), data) for function in asked]  # noqa: E731
-    refuse_disagreement(
-        {
-            "the version of taddaa, jax or numpy": (_own_version(), jax.__version__, np.__version__),
-            "seed": seed,
-            "settings": _plain(settings),
-            "the names of target": target.labels,
-            "data": [description(leaf) for leaf in jax.tree.leaves(target.data)],
-            "logdensity": program_text(target.logdensity, *((point,) if target.data is None else (point, shapes))),
-            "constrain": program_text(target.parameters, point, shapes),
-            "functionals": (_plain(functionals), program_text(values, point, shapes)),
-            "approximation": _drawn(approximation, seed),
-            "other_starts": "none" if second is None else _drawn(second, seed),
-            "the file of checkpoint": saved.content,
-        }
-    )
-
-
-def _drawn(approximation: Approximation, seed: int) -> list[Any]:
-    """What an approximation shows of itself."""
-    draws = approximation.draws if isinstance(approximation, Draws) else approximation.sample(np.random.default_rng([seed, 1]), 100)
-    return [approximation.describe(), np.asarray(draws, float), approximation.mean(), approximation.covariance()]
 
 
 @dataclass
@@ -179,31 +146,12 @@ class _Study:
     def onward(self, walk: Walk, arm: int) -> Walk:
         """From its starts to the end of its opening, or to wherever it was saved."""
         if self.saved.path is not None:
-            identity = self.identity(walk)
-            walk.save = lambda walk: self.saved.save(walk, arm, identity)
-            if self.saved.resume(walk, arm, identity):
+            same = identity(self.approximation, self.settings, self.seed, self.questions, walk)
+            walk.save = lambda walk: self.saved.save(walk, arm, same)
+            if self.saved.resume(walk, arm, same):
                 return walk
         walk.open()
         return walk
-
-    def identity(self, walk: Walk) -> dict[str, Any]:
-        """What tells one diagnosis from another. The budget is left out: where a run ends does not change its way there."""
-        chosen = {field.name: _plain(getattr(self.settings, field.name)) for field in fields(self.settings) if field.name != "budget"}
-        rows = [f"{group.functional.label} of {label}" for group in self.questions.groups for label in group.labels]
-        leaves = [f"{jnp.shape(leaf)} {jnp.result_type(leaf)}" for leaf in jax.tree.leaves(self.engine.target.data)]
-        return {
-            "version of taddaa": _own_version(),
-            "seed": self.seed,
-            "settings": {f"setting {name}": value for name, value in chosen.items()},
-            "list of parameters": ", ".join(self.engine.target.labels),
-            "list of functionals": ", ".join(rows),
-            "shape of the data": ", ".join(leaves),
-            "approximation": self.approximation.describe(),
-            "starts": walk.starts,
-            "functionals of the approximation": np.concatenate([interval(0.5).estimate for interval in self.questions.references]),
-            "log densities at the starts": self.engine.host(walk.chains.point.logdensity),
-            "quantities at the starts": walk.origin.quantities,
-        }
 
     def _note_starts(self, note: str, logdensity: np.ndarray, arm: int) -> None:
         outside = int(np.sum(~np.isfinite(logdensity)))
@@ -255,129 +203,6 @@ class _Study:
             "chains from other starts came to another value, as when there are several modes or chains are too short",
             rows=tuple(rows.tolist()),
         )
-
-    def report(self, walk: Walk, judgement: Judgement, checks: list[Check]) -> Report:
-        names = [(label, group.functional.label) for group in self.questions.groups for label in group.labels]
-        rho2, verdicts = row_rho2(walk, self.questions), _verdicts(judgement, checks)
-        rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdicts[i]) for i in range(len(names)))
-        rejected = int(np.sum(self.engine.host(walk.chains.nonfinite)))
-        if rejected:
-            self.notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
-        if any(check.slow_for_good and check.passed for check in checks):
-            self.notes.append(
-                "part of the target is too narrow for the chains' common step; the share of chains there stayed as the approximation "
-                "has it, but one that lacks a small part of it could go unnoticed"
-            )
-        fixed = np.flatnonzero(judgement.fixed)
-        if fixed.size:
-            parameter, functional = names[fixed[0]]
-            self.notes.append(
-                f"the {functional} of {parameter}{f' and {fixed.size - 1} more' * (fixed.size > 1)}: one and the same value in every draw, "
-                f"before and after; what happens with a probability below {unseen_probability(self.plan.chains):.1%} may never have been "
-                "seen, so no size of error can be excluded (would see: ∞)"
-            )
-        labels, meter = self.engine.target.labels, self.engine.meter
-        return Report(
-            rows=rows,
-            checks=tuple(checks),
-            cost=Cost(
-                gradients=meter.gradients,
-                seconds_compiling=meter.compiling,
-                seconds_running=meter.seconds - meter.compiling,
-                programs=meter.programs,
-                iterations=walk.iteration,
-                planned_iterations=self.plan.iterations,
-            ),
-            provenance=self._provenance(),
-            notes=tuple(dict.fromkeys(self.notes)),
-            paths=_paths(walk, self.questions, judgement),
-            labels=labels,
-            start_draws=walk.origin.quantities[:, : len(labels)],
-            moved_draws=walk.snapshots[-1].quantities[:, : len(labels)],
-            handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
-        )
-
-    def _provenance(self) -> Provenance:
-        settings = self.settings
-        packages = [("taddaa", _own_version()), ("jax", jax.__version__), ("numpy", np.__version__), ("scipy", scipy.__version__)]
-        return Provenance(
-            seed=self.seed,
-            chains=self.plan.chains,
-            kernel=settings.kernel.label,
-            preconditioner=settings.preconditioner.label,
-            level=settings.level,
-            simultaneous=settings.simultaneous,
-            settings=", ".join(f"{field.name}={getattr(settings, field.name)}" for field in fields(settings)),
-            approximation=self.approximation.describe(),
-            versions=", ".join(f"{name} {version}" for name, version in [*packages, ("python", platform.python_version())]),
-            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        )
-
-
-def _own_version() -> str:
-    try:
-        return metadata.version("taddaa")
-    except metadata.PackageNotFoundError:
-        return "source"
-
-
-def _plain(value: Any) -> str:
-    """A setting in words that are the same in every process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: float, verdict: str, reason: str) -> Row:
-    return Row(
-        parameter=parameter,
-        functional=functional,
-        approximation=float(judgement.approximation[i]),
-        moved=float(judgement.moved[i]),
-        lower=float(judgement.lower[i]),
-        upper=float(judgement.upper[i]),
-        bound=float(judgement.bound[i]),
-        relative_bound=float(judgement.relative_bound[i]),
-        detectable=float(judgement.detectable[i]),
-        rho2=rho2,
-        verdict=verdict,
-        reason=reason,
-    )
-
-
-def _verdicts(judgement: Judgement, checks: list[Check]) -> list[tuple[str, str]]:
-    """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
-    moved = judgement.bound > 0
-    reasons: list[list[str]] = [[] for _ in moved]
-    for check in checks:
-        if check.passed:
-            continue
-        concerned = check.concerned(len(moved))
-        silenced = concerned & ~moved if check.only_zero else concerned
-        for row in np.flatnonzero(silenced):
-            reasons[row].append(check.message)
-        if check.name == "settled":
-            for row in np.flatnonzero(~concerned & ~moved):
-                reasons[row].append("other quantities were still moving when the chains stopped, so this one may move later")
-    for row in np.flatnonzero(judgement.unknown):
-        reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
-    for row in np.flatnonzero(judgement.unseen):
-        reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
-    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
-
-
-def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:
-    estimate, error = questions.summarise(walk.origin.quantities)
-    trace = walk.trace
-    return Paths(
-        snapshots=np.array([0] + [point.iteration for point in walk.path]),
-        estimate=np.array([estimate] + [point.estimate for point in walk.path]),
-        error=np.array([error] + [point.error for point in walk.path]),
-        rho2=np.array([np.ones(questions.rows)] + [questions.per_row(point.rho2) for point in walk.path]),
-        reference=judgement.reference,
-        unit=judgement.unit,
-        acceptance=trace.acceptance,
-        step=np.exp(trace.log_step),
-        rho2_max=trace.rho2,
-    )
 
 
 def _checked_settings(settings: Any) -> Settings:

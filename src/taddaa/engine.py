@@ -8,10 +8,7 @@ so progress, settle tests and checkpoints have a natural place between blocks.
 import contextlib
 import ctypes
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +18,8 @@ import numpy as np
 from .adapt import adapt_step
 from .errors import InputError
 from .kernel import Kernel, Noise, Point, metropolis
+from .meter import Meter, watch_compiling
+from .noise import DeviceNoise, HostNoise
 from .placement import Placement
 from .precondition import Metric
 from .target import Target, call_with_data, first_line, flat_values
@@ -58,28 +57,6 @@ class Trace(NamedTuple):
     @staticmethod
     def joined(traces: list["Trace"]) -> "Trace":
         return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
-
-
-@dataclass
-class Meter:
-    """Gradients evaluated and seconds spent, of which compiling."""
-
-    gradients: int = 0
-    programs: int = 0
-    compiling: float = 0.0
-    started: float = field(default_factory=time.perf_counter)
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-    def so_far(self) -> dict[str, float]:
-        return {"gradients": self.gradients, "programs": self.programs, "compiling": self.compiling, "seconds": self.seconds}
-
-    def resume(self, gradients: int, programs: int, compiling: float, seconds: float) -> None:
-        """Go on from what another process had spent; what this one compiled and took since comes on top."""
-        self.gradients = gradients
-        self.programs, self.compiling, self.started = self.programs + programs, self.compiling + compiling, self.started - seconds
 
 
 class Engine:
@@ -224,61 +201,7 @@ class Engine:
         return np.concatenate(parts)
 
     def _watch(self):
-        return _watch_compiling(self.meter)
-
-
-class HostNoise:
-    """Random numbers drawn by NumPy in single precision; the fast source for CPUs."""
-
-    def __init__(self, seed: int, place: Placement):
-        self._place = place
-        self._rng = np.random.Generator(np.random.SFC64(seed))
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return self._rng.bit_generator.state  # type: ignore[return-value]
-
-    @state.setter
-    def state(self, state: dict[str, Any]) -> None:
-        self._rng.bit_generator.state = state
-
-    def block(self, length: int, room: int, chains: int, dim: int, uniforms: int) -> Noise:
-        """For `length` iterations, in arrays with room for more, so that one compiled program serves all lengths."""
-        normal, uniform = np.zeros((room, chains, dim), np.float32), np.zeros((room, chains, uniforms), np.float32)
-        accept = np.zeros((room, chains))  # in double precision: a zero would accept anything
-        self._rng.standard_normal(dtype=np.float32, out=normal[:length])
-        self._rng.random(dtype=np.float32, out=uniform[:length])
-        self._rng.random(out=accept[:length])
-        noise = Noise(normal, uniform, accept)
-        return noise if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in noise))
-
-
-class DeviceNoise:
-    """The same from JAX, for accelerators, where copying from the host would cost more than drawing."""
-
-    def __init__(self, seed: int, place: Placement):
-        self._place = place
-        self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
-        self.state = 0  # blocks drawn
-
-    def block(self, length: int, room: int, chains: int, dim: int, uniforms: int) -> Noise:
-        self.state += 1
-        shapes = (room, chains, dim), (room, chains, uniforms), (room, chains)
-        return _device_noise(self._key, np.uint32(self.state), self._place, *shapes)
-
-
-@partial(jax.jit, static_argnums=(2, 3, 4, 5))
-def _device_noise(key, number, place: Placement, normal, uniform, accept) -> Noise:
-    keys = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(key), number), 3)
-    noise = Noise(
-        jax.random.normal(keys[0], normal, jnp.float32),
-        jax.random.uniform(keys[1], uniform, jnp.float32),
-        jax.random.uniform(keys[2], accept),
-    )
-    if not place.padding:
-        return place.spread(noise, axis=1)
-    last = [(0, 0), (0, place.padding), (0, 0)]
-    return place.spread(jax.tree.map(lambda part: jnp.pad(part, last[: part.ndim], mode="edge"), noise), axis=1)
+        return watch_compiling(self.meter)
 
 
 @jax.jit
@@ -365,33 +288,3 @@ def return_freed_memory(numbers: int) -> None:
     if numbers > LARGE_ARRAYS and sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library has no such call
             ctypes.CDLL(None).malloc_trim(0)
-
-
-_LISTENERS: list[Meter] = []
-_COMPILE_EVENTS = (
-    "/jax/core/compile/jaxpr_trace_duration",
-    "/jax/core/compile/jaxpr_to_mlir_module_duration",
-    "/jax/core/compile/backend_compile_duration",
-)
-
-
-def _on_duration(event: str, seconds: float, **_: Any) -> None:
-    if _LISTENERS and event in _COMPILE_EVENTS:
-        _LISTENERS[-1].compiling += seconds
-        _LISTENERS[-1].programs += event == _COMPILE_EVENTS[-1]
-
-
-jax.monitoring.register_event_duration_secs_listener(_on_duration)  # type: ignore[arg-type]
-
-
-class _watch_compiling:
-    """While open, JAX's own reports of compiling go to this meter."""
-
-    def __init__(self, meter: Meter):
-        self._meter = meter
-
-    def __enter__(self):
-        _LISTENERS.append(self._meter)
-
-    def __exit__(self, *_):
-        _LISTENERS.pop()
