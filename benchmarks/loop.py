@@ -99,7 +99,7 @@ def plain_gradients(target: Target, iterations: int) -> Callable[[], None]:
 
 
 def diagnosis_loop(target: Target, kernel: Kernel, iterations: int) -> Callable[[], None]:
-    engine = Engine(target, kernel, CHAINS, 0, "float64", Meter())
+    engine = Engine(target, kernel, CHAINS, 0, "float64", Meter(), 2)
     starts = np.random.default_rng(1).standard_normal((CHAINS, target.dim)) * 0.1
     metric = Dense(jnp.eye(target.dim))
     chains = engine.start(starts, metric, 0.01)

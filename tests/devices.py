@@ -18,6 +18,7 @@ import taddaa.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import HMC, RWMH, Barker, Gaussian, InputError, Mean, Settings, Target, Variance, diagnose
 from taddaa.engine import Engine
+from taddaa.groups import Groups
 from taddaa.meter import Meter
 from taddaa.noise import DeviceNoise
 from taddaa.placement import Placement
@@ -59,14 +60,14 @@ def host_gaussian(rows):
 
 
 def plain(kernel):
-    """61 chains, which no two devices share evenly."""
-    return diagnose(Target(gaussian_logdensity, DIM, data=PRECISION), APPROXIMATION, settings=settings(61, kernel=kernel))
+    """121 chains, which no two devices share evenly."""
+    return diagnose(Target(gaussian_logdensity, DIM, data=PRECISION), APPROXIMATION, settings=settings(121, kernel=kernel))
 
 
 def resumed(checkpoint: Path):
     """One device walks the first round and saves it; four go on from there to what one would have come to."""
     target = Target(gaussian_logdensity, DIM, data=PRECISION)
-    slow = settings(61, kernel=RWMH(), preconditioner="identity", iterations=8)
+    slow = settings(121, kernel=RWMH(), preconditioner="identity", iterations=8)
     if jax.device_count() == 1:
         diagnose(target, APPROXIMATION, settings=replace(slow, budget=1), checkpoint=checkpoint)
         return diagnose(target, APPROXIMATION, settings=slow)
@@ -88,22 +89,22 @@ def on_the_users_scale():
 
 
 def outside():
-    return diagnose(half_space, Gaussian(np.zeros(DIM), np.ones(DIM)), settings=settings(61))
+    return diagnose(half_space, Gaussian(np.zeros(DIM), np.ones(DIM)), settings=settings(121))
 
 
 def by_callback():
     target, approximation = taddaa.from_callback(host_gaussian, DIM, APPROXIMATION)
-    return diagnose(target, approximation, settings=settings(61))
+    return diagnose(target, approximation, settings=settings(121))
 
 
 def regression(place=lambda x, y: (x, y)):
     x, y = place(X, Y)
-    return diagnose(Target(logistic, DIM, data={"x": x, "y": y}), Gaussian(np.zeros(DIM), 0.2 * np.ones(DIM)), settings=settings(61))
+    return diagnose(Target(logistic, DIM, data={"x": x, "y": y}), Gaussian(np.zeros(DIM), 0.2 * np.ones(DIM)), settings=settings(121))
 
 
 def example():
     """Rows spread over devices and summed chunk by chunk, as docs/scaling.md shows it."""
-    return diagnose(**load_problem(EXAMPLES / "regression_sharded.py"), settings=settings(61))
+    return diagnose(**load_problem(EXAMPLES / "regression_sharded.py"), settings=settings(121))
 
 
 REPORTS = {
@@ -128,7 +129,8 @@ def collectives(target: Target, chains: int) -> list[list]:
     starts = np.random.default_rng(0).standard_normal((chains, target.dim))
     metric = Dense(np.eye(target.dim))
     begun = engine.start(starts, metric, 0.1)
-    arguments = (begun, 5, engine._draw(5), engine._cast_metric(metric), engine._anchor(starts), engine._data)
+    (lane,) = engine._lanes(begun, starts)
+    arguments = (begun, 5, lane.draw(5), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data)
     text = engine._programs.advance.lower(*arguments).compile().as_text()
     kinds = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
     found = re.findall(rf"= (\S+|\([^)]*\)) ({kinds})(?:-start)?\(", text)
@@ -156,27 +158,29 @@ def facts() -> dict:
     placed = {"rows": over_rows(rows)(X, Y), "both": over_rows(both)(X, Y)}
     sharded = {name: Target(logistic, DIM, data=dict(zip("xy", data, strict=True))) for name, data in placed.items()}
     again = Target(gaussian_logdensity, DIM, data=PRECISION)
-    diagnose(again, APPROXIMATION, settings=settings(61))
-    engine = Engine(sharded["rows"], Barker(), 61, 0, "float64", Meter())
+    diagnose(again, APPROXIMATION, settings=settings(121))
+    engine = Engine(sharded["rows"], Barker(), 121, 0, "float64", Meter())
     with jax.enable_x64(False):
-        narrow = Engine(sharded["rows"], Barker(), 61, 0, "float32", Meter())
-    noise = [DeviceNoise(5, place).block(2, 2, 61, DIM, DIM) for place in (Placement(61, None), Placement.of(61, None))]
+        narrow = Engine(sharded["rows"], Barker(), 121, 0, "float32", Meter())
+    noise = [
+        DeviceNoise(5, Groups.of(121, 2), Barker(), DIM, place).block(2, 2) for place in (Placement(121, None), Placement.of(121, None))
+    ]
     with jax.default_device(devices[2]):
-        chosen = Engine(target, Barker(), 61, 0, "float64", Meter())
-    committed = Engine(Target(gaussian_logdensity, DIM, data=jax.device_put(PRECISION, devices[1])), Barker(), 61, 0, "float64", Meter())
-    starts, metric = np.zeros((61, DIM)), Dense(np.eye(DIM))
+        chosen = Engine(target, Barker(), 121, 0, "float64", Meter())
+    committed = Engine(Target(gaussian_logdensity, DIM, data=jax.device_put(PRECISION, devices[1])), Barker(), 121, 0, "float64", Meter())
+    starts, metric = np.zeros((121, DIM)), Dense(np.eye(DIM))
     moved, _ = committed.advance(committed.start(starts, metric, 0.1), metric, starts, 1)
     return {
         "devices": len(devices),
-        "programs of a second diagnosis": diagnose(again, APPROXIMATION, settings=settings(61), seed=1).cost.programs,
+        "programs of a second diagnosis": diagnose(again, APPROXIMATION, settings=settings(121), seed=1).cost.programs,
         "collectives": {
-            "chains": collectives(target, 61),
-            "chunks": collectives(load_problem(EXAMPLES / "regression_sharded.py")["target"], 61),
-            **{name: collectives(made, 61) for name, made in sharded.items()},
+            "chains": collectives(target, 121),
+            "chunks": collectives(load_problem(EXAMPLES / "regression_sharded.py")["target"], 121),
+            **{name: collectives(made, 121) for name, made in sharded.items()},
         },
         "data stays": [[str(leaf.dtype), str(leaf.sharding.spec)] for made in (engine, narrow) for leaf in jax.tree.leaves(made._data)],
         "data is not copied": buffers(engine._data["x"]) == buffers(sharded["rows"].data["x"]),
-        "noise": all(np.array_equal(np.asarray(a), np.asarray(b)[:, :61]) for a, b in zip(*noise, strict=True)),
+        "noise": all(np.array_equal(np.asarray(a), np.asarray(b)[:, :121]) for a, b in zip(*noise, strict=True)),
         "padded noise": [list(part.shape) for part in noise[1]],
         "chosen device": chosen._place.mesh is None,
         "committed data": sorted(device.id for device in moved.point.position.devices()),

@@ -23,17 +23,17 @@ from devices import APPROXIMATION, DIM, PRECISION, SD, X, Y, logistic, positive,
 from known import gaussian_logdensity
 from taddaa import Draws, Gaussian, InputError, LostProcess, Mean, Target, Variance, cli, diagnose
 
-SLOW = settings(61, kernel="rwmh", preconditioner="identity", iterations=8)
+SLOW = settings(121, kernel="rwmh", preconditioner="identity", iterations=8)
 
 
 def whole(**more):
-    """61 chains do not divide by two; functionals of the user's scale, and a second arm."""
+    """121 chains do not divide by two; functionals of the user's scale, and a second arm."""
     target = Target(gaussian_logdensity, DIM, data=PRECISION, constrain=positive)
     return diagnose(target, APPROXIMATION, [Mean(), Variance(), Mean(of=total)], SLOW, other_starts="inflated", **more)
 
 
 def regression(data):
-    return diagnose(Target(logistic, DIM, data=data), Gaussian(np.zeros(DIM), 0.2 * np.ones(DIM)), settings=settings(61))
+    return diagnose(Target(logistic, DIM, data=data), Gaussian(np.zeros(DIM), 0.2 * np.ones(DIM)), settings=settings(121))
 
 
 def of_both_processes(rows: np.ndarray) -> jax.Array:

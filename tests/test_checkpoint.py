@@ -323,8 +323,8 @@ def test_a_metric_of_the_users_own_is_refused(tmp_path):
 
 def test_a_later_format_is_refused(saved, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(taddaa.checkpoint, "FORMAT_VERSION", 2)
-        with pytest.raises(InputError, match="has format version 1, and this taddaa reads 2; finish it with the version that wrote it"):
+        patch.setattr(taddaa.checkpoint, "FORMAT_VERSION", 3)
+        with pytest.raises(InputError, match="has format version 2, and this taddaa reads 3; finish it with the version that wrote it"):
             run(saved)
 
 

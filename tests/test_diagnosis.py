@@ -93,7 +93,7 @@ def test_the_papers_settings_move_as_far_as_blackjaxs_chains():
 
 @pytest.mark.parametrize("dim", [2, 10, 30])
 def test_our_settings_are_tighter(dim):
-    report, truth = diagnose_paper_gaussian(dim, Settings())
+    report, truth = diagnose_paper_gaussian(dim, Settings(), seed=1)  # one seed in twenty may bound a mean that is right
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
     assert tightness.min() >= 0.7 and tightness.max() <= 1.0
     assert max(row.bound for row in rows_of(report, "mean")) == 0.0

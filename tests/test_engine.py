@@ -120,18 +120,21 @@ def run_arguments(engine, chains, dim):
     return begun, metric, starts
 
 
+def program_arguments(engine, begun, metric, starts):
+    (lane,) = engine._lanes(begun, starts)
+    return begun, 20, lane.draw(20), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data
+
+
 def test_large_data_is_an_argument_and_no_constant():
     with jax.enable_x64(True):
         data = np.random.default_rng(0).standard_normal((2000, 5))
         target = Target(lambda x, y: -0.5 * jnp.sum((y @ x) ** 2) / 2000, dim=5, data=data)
         engine = engine_of(target, 8)
         begun, metric, starts = run_arguments(engine, 8, 5)
-        noise = engine._draw(20)
-        lowered = engine._programs.advance.lower(
-            begun, 1, noise, engine._cast_metric(metric), engine._anchor(starts), engine._data
-        ).as_text()
+        arguments = program_arguments(engine, begun, metric, starts)
+        lowered = engine._programs.advance.lower(*arguments).as_text()
         assert len(lowered) < 200_000  # the numbers alone, baked in, would take that many bytes
-        jaxpr = jax.make_jaxpr(engine._programs.advance)(begun, 1, noise, engine._cast_metric(metric), engine._anchor(starts), engine._data)
+        jaxpr = jax.make_jaxpr(engine._programs.advance)(*arguments)
         assert all(np.size(const) < 100 for const in jaxpr.consts)
 
 
@@ -141,10 +144,10 @@ def test_states_of_all_iterations_are_never_kept():
     with jax.enable_x64(True):
         engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=dim), chains)
         begun, metric, starts = run_arguments(engine, chains, dim)
-        arguments = (begun, 20, engine._draw(20), engine._cast_metric(metric), engine._anchor(starts), engine._data)
-        made = jax.eval_shape(engine._programs.advance, *arguments)
-        largest = max(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(made))
+        chains_made, told = jax.eval_shape(engine._programs.advance, *program_arguments(engine, begun, metric, starts))
+        largest = max(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(chains_made))
         assert largest <= chains * dim
+        assert sum(int(np.prod(leaf.shape)) for leaf in told) == engine._block * (2 + 3 * dim)  # of an iteration only sums over chains
 
 
 def test_blocks_of_random_numbers_shrink_in_high_dimension():

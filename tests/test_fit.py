@@ -207,7 +207,7 @@ def test_a_fit_is_frozen_and_its_approximation_is_diagnosed():
     found = fit.laplace(GAUSSIAN)
     with pytest.raises(FrozenInstanceError):
         found.converged = False
-    report = taddaa.diagnose(GAUSSIAN, found.approximation)
+    report = taddaa.diagnose(GAUSSIAN, found.approximation, seed=1)  # one seed in twenty may raise a false alarm
     assert {row.verdict for row in report.rows} == {"no error found"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from devices import DIM, REPORTS, ROWS
 
 TESTS = Path(__file__).parent
-CHAINS = 61
+CHAINS = 121
 NUMBERS = ("approximation", "moved", "lower", "upper", "bound", "relative_bound", "detectable", "rho2")
 
 
@@ -89,7 +89,7 @@ def test_what_four_devices_do(reports):
     assert facts["data is not copied"]
     # JAX's own random numbers do not depend on the devices either.
     assert facts["noise"]
-    assert facts["padded noise"] == [[2, 64, DIM], [2, 64, DIM], [2, 64]]
+    assert facts["padded noise"] == [[2, CHAINS + 3, DIM], [2, CHAINS + 3, DIM], [2, CHAINS + 3]]
     # A device that the user has chosen is the only one used.
     assert facts["chosen device"]
     assert facts["committed data"] == [1]

@@ -1,4 +1,4 @@
-"""The step size that all chains share, adapted from their mean acceptance probability."""
+"""The step size that the chains of a group share, adapted from their mean acceptance probability."""
 
 import jax.numpy as jnp
 

@@ -23,7 +23,7 @@ from .kernel import Point
 from .precondition import Dense, Diagonal, DiagonalLowRank
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 1
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 2
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
 WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path")

@@ -99,7 +99,7 @@ def _worth_running_on(checks: list[Check], looks: int) -> bool:
 
 def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
     plan = settings.plan(target.dim)
-    engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter())
+    engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter(), settings.groups)
     rng = np.random.default_rng([seed, 0])
     questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
     return _Study(approximation, settings, seed, plan, engine, questions, saved, [])

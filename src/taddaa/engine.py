@@ -1,14 +1,17 @@
 """Starts → moved: the one file that batches, loops and compiles.
 
-One compiled program carries all chains through a block of iterations. Random numbers come to it as an argument (on CPU
-drawing them on the host is several times faster than on the device, and the next block's are drawn while this one runs),
-so progress, settle tests and checkpoints have a natural place between blocks.
+One compiled program carries chains through a block of iterations: all of them, or on a CPU each group in a thread of its own.
+Random numbers come to it as an argument (on CPU drawing them on the host is several times faster than on the device, and the
+next block's are drawn while this one runs), so progress, settle tests and checkpoints have a natural place between blocks.
 """
 
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +20,7 @@ import numpy as np
 
 from .adapt import adapt_step
 from .errors import InputError
+from .groups import Groups
 from .kernel import Kernel, Noise, Point, metropolis
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
@@ -27,6 +31,7 @@ from .target import Target, call_with_data, first_line, flat_values
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**25  # of random numbers, so that memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
+THREADS_NUMBERS = 10**6  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
 
 
@@ -34,7 +39,7 @@ class Chains(NamedTuple):
     """All that is carried from one iteration to the next."""
 
     point: Point  # batched: (N, d), (N,), (N, d), (N, d)
-    log_step: Any
+    log_step: Any  # one a group
     clock: Any  # iterations since the metric last changed
     accepted: Any  # (N,) moves in the latest round
     nonfinite: Any  # (N,) non-finite proposals, ever
@@ -59,18 +64,35 @@ class Trace(NamedTuple):
         return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
 
+@dataclass
+class _Lane:
+    """Chains that go through one program, with what belongs to them."""
+
+    chains: Chains
+    anchor: Anchor
+    membership: Any  # of its rows in its groups
+    draw: Callable[[int], Noise]
+    noise: Noise | None = None  # drawn ahead
+
+
 class Engine:
     """Runs chains of one kernel on one target. Programs are compiled once for a target, kernel and number of chains."""
 
-    def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter):
+    def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter, groups: int = 1):
         self.target, self.kernel, self.chains, self.meter = target, kernel, chains, meter
         self.dtype = jnp.dtype(dtype)
         self._place = Placement.of(chains, target.data)
-        self._noise = HostNoise(seed, self._place) if jax.default_backend() == "cpu" else DeviceNoise(seed, self._place)
+        self._groups = Groups.of(chains, groups)
+        source = HostNoise if jax.default_backend() == "cpu" else DeviceNoise
+        self._noise = source(seed, self._groups, kernel, target.dim, self._place)
+        # Where one program and one thread are taken for each group, its random numbers; None where one program does it all.
+        small = self._place.mesh is None and self._groups.count > 1 and chains * target.dim <= THREADS_NUMBERS
+        self._by_group = self._noise if small and not isinstance(self._noise, DeviceNoise) else None
         self._data = self._place.data(target.data, self.dtype)
         what = (kernel, self._place)
         self._programs = target.compiled(what, lambda: _programs(target.logdensity, kernel, target.data is not None, self._place))
-        self._anchored: tuple[np.ndarray, Anchor] | None = None
+        self._threads: int | None = None  # known as soon as the program is
+        self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
 
     def evaluate(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +114,8 @@ class Engine:
         value = np.where(np.isnan(value), -np.inf, value)
         gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
         zero = np.zeros(len(starts))
-        chains = self.placed(Chains(Point(starts, value, gradient, gradient), np.log(step), 0.0, zero, zero))
+        log_step = np.full(self._groups.count, np.log(step))
+        chains = self.placed(Chains(Point(starts, value, gradient, gradient), log_step, 0.0, zero, zero))
         return self.repoint(chains, metric)
 
     def repoint(self, chains: Chains, metric: Metric) -> Chains:
@@ -103,12 +126,11 @@ class Engine:
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
-        return jax.tree.map(lambda part: np.asarray(part) if part.ndim == 0 else self.host(part), chains)
+        return _map_chains(self.host, np.asarray, chains)
 
     def placed(self, chains: Chains) -> Chains:
         """Chains from the host, where the programs want them."""
-        put = lambda part: (self._place.across if np.ndim(part) else self._place.everywhere)(part, self.dtype)  # noqa: E731
-        return jax.tree.map(put, chains)
+        return _map_chains(lambda part: self._place.across(part, self.dtype), lambda part: self._place.everywhere(part, self.dtype), chains)
 
     def host(self, array: Any) -> np.ndarray:
         """An array with one row a chain, on the host."""
@@ -140,33 +162,87 @@ class Engine:
         on_block: Callable[[int, Trace], None] | None = None,
     ) -> tuple[Chains, Trace]:
         """Carry all chains through `iterations` iterations."""
-        metric, anchor = self._cast_metric(metric), self._anchor(starts)
-        traces: list[Trace] = []
+        metric, lanes = self._cast_metric(metric), self._lanes(chains, starts)
+        del chains  # not kept here as well
+        program, threads = self._program(lanes, metric)
         lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
-        noise, done = self._draw(lengths[0]), 0
-        for number, length in enumerate(lengths):
-            with self._watch():
-                chains, trace = self._programs.advance(chains, length, noise, metric, anchor, self._data)
-                # The program runs while the next block's random numbers are drawn here.
-                noise = self._draw(lengths[number + 1]) if number + 1 < len(lengths) else noise
-                traces.append(Trace(*(np.asarray(part, float)[:length] for part in trace)))
-            self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
-            done += length
-            if on_block is not None:
-                on_block(done, traces[-1])
-        return chains, Trace.joined(traces)
+        traces: list[Trace] = []
+        done = 0
+        with _mapping(threads) as each:
+            for length, following in zip(lengths, [*lengths[1:], 0], strict=True):
+                with self._watch():
+                    told = each(lambda lane: self._run(program, lane, metric, length, following), lanes)
+                traces.append(self._trace(told))
+                self.meter.gradients += self.chains * length * self.kernel.gradients_per_iteration
+                done += length
+                if on_block is not None:
+                    on_block(done, traces[-1])
+        return self._joined(lanes), Trace.joined(traces)
 
-    def _draw(self, length: int) -> Noise:
-        return self._noise.block(length, self._block, self.chains, self.target.dim, self.kernel.uniforms(self.target.dim))
+    def _run(self, program: Callable, lane: _Lane, metric: Metric, length: int, following: int) -> "_Told":
+        """One block of a lane."""
+        noise = lane.draw(length) if lane.noise is None else lane.noise
+        lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data)
+        lane.noise = lane.draw(following) if following else None  # while the program runs
+        return _Told(*(np.asarray(part, float)[:length] for part in told))
 
-    def _anchor(self, starts: np.ndarray) -> Anchor:
-        """Kept, as a walk asks for it often."""
+    def _lanes(self, chains: Chains, starts: np.ndarray) -> list[_Lane]:
+        """One for all chains, or one for each group."""
+        groups, anchors, noise = self._groups, self._anchors(starts), self._by_group
+        if noise is None:
+            rows = self.chains + self._place.padding
+            membership = self._place.across(groups.membership(rows), self.dtype, axis=1)
+            return [_Lane(chains, anchors[0], membership, partial(self._noise.block, self._block))]
+        host = self.fetched(chains)
+        parts = zip(*(groups.split(part) for part in (*host.point, host.accepted, host.nonfinite)), strict=True)
+        return [
+            _Lane(
+                Chains(Point(*point), host.log_step[group : group + 1], host.clock, accepted, nonfinite),
+                anchors[group],
+                Groups(groups.sizes[group], 1).membership(groups.size).astype(self.dtype),
+                partial(noise.of_group, group, self._block),
+            )
+            for group, (*point, accepted, nonfinite) in enumerate(parts)
+        ]
+
+    def _joined(self, lanes: list[_Lane]) -> Chains:
+        first, *_ = parts = [lane.chains for lane in lanes]
+        if len(parts) == 1:
+            return first
+        rows = jax.tree.map(lambda *rows: np.concatenate([np.atleast_1d(part) for part in rows]), *parts)
+        whole = _map_chains(lambda part: part[: self.chains], lambda part: part, rows)
+        return self.placed(whole._replace(clock=first.clock))
+
+    def _program(self, lanes: list[_Lane], metric: Metric) -> tuple[Callable, int]:
+        """What carries a lane through a block, and in how many threads: it is compiled here and not in each."""
+        advance = self._programs.advance
+        if self._by_group is None:
+            return advance, 1
+        lane, noise = lanes[0], self._by_group.shapes(self._block, self._groups.size)
+        with self._watch():
+            program = advance.lower(lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data).compile()
+        if self._threads is None:
+            self._threads = len(lanes) if _may_run_twice_at_once(program.as_text()) else 1
+        return program, self._threads
+
+    def _trace(self, lanes: list["_Told"]) -> Trace:
+        acceptance, log_step = [np.concatenate(parts, axis=1) for parts in list(zip(*lanes, strict=True))[:2]]
+        sums = np.sum([told.sums for told in lanes], axis=0)
+        return Trace(_largest_rho2(sums, self.chains), acceptance @ self._groups.sizes / self.chains, log_step.mean(axis=1))
+
+    def _anchors(self, starts: np.ndarray) -> list[Anchor]:
+        """One a lane. Kept, as a walk asks for them often."""
         if self._anchored is None or self._anchored[0] is not starts:
-            centre = starts.mean(axis=0)
-            centred = starts - centre
+            middle = starts.mean(axis=0)
+            centred = starts - middle
             norm = np.linalg.norm(centred, axis=0)
-            standardised = self._place.across(centred / np.where(norm > 0, norm, 1.0), np.float32)
-            self._anchored = starts, Anchor(self._place.everywhere(centre, self.dtype), standardised)
+            standardised = (centred / np.where(norm > 0, norm, 1.0)).astype(np.float32)
+            # Rows that are no chains are zero, and so are in no sum.
+            rows = self._groups.count * self._groups.size if self._by_group else self.chains + self._place.padding
+            padded = np.concatenate([standardised, np.zeros((rows - self.chains, starts.shape[1]), np.float32)])
+            parts = np.split(padded, self._groups.count) if self._by_group else [padded]
+            centre = self._place.everywhere(middle, self.dtype)
+            self._anchored = starts, [Anchor(centre, self._place.across(part)) for part in parts]
         return self._anchored[1]
 
     def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
@@ -225,8 +301,10 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Place
         return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
 
     @jax.jit
-    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, data):
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
         dtype = chains.log_step.dtype
+        is_chain = jnp.sum(membership, axis=0)
+        group = jnp.argmax(membership, axis=0)
 
         def evaluate_one(x) -> Point:
             if not kernel.uses_gradient:
@@ -235,15 +313,15 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Place
             return Point(x, value, gradient, metric.pull(gradient))
 
         def iterate(i, carried):
-            chains, trace = carried
+            chains, told = carried
             now = jax.tree.map(lambda block: block[i], noise)
-            step = jnp.exp(chains.log_step)
             push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
-            one = lambda point, noise: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
-            outcome = jax.vmap(one)(chains.point, now)
+            one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
+            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step)[group])
             # Chains that started outside the support and have not found it yet say nothing about the step.
-            inside = place.weighted(jnp.isfinite(chains.point.logdensity))
-            acceptance = jnp.sum(jnp.where(inside, outcome.probability, 0.0)) / jnp.maximum(jnp.sum(inside, dtype=dtype), 1)
+            inside = jnp.isfinite(chains.point.logdensity)
+            total = membership @ jnp.where(inside, outcome.probability, 0.0)
+            acceptance = total / jnp.maximum(membership @ inside.astype(dtype), 1)
             moved = Chains(
                 outcome.point,
                 adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
@@ -251,23 +329,64 @@ def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Place
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,
             )
-            rho2 = _largest_rho2(moved.point.position, anchor, place)
-            told = (rho2, acceptance, chains.log_step)
-            return moved, tuple(path.at[i].set(value) for path, value in zip(trace, told, strict=True))
+            sums = _correlation_sums(moved.point.position, anchor, is_chain)
+            latest = _Told(acceptance, chains.log_step, sums)
+            return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
 
-        empty = tuple(jnp.zeros(noise.accept.shape[0], dtype) for _ in Trace._fields)
-        chains, trace = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
-        return chains, place.whole(trace)
+        room, groups, dim = noise.accept.shape[0], len(membership), chains.point.position.shape[1]
+        empty = _Told(*(jnp.zeros((room, *shape), dtype) for shape in [(groups,), (groups,), (3, dim)]))
+        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
+        return chains, place.whole(told)
 
     return _Programs(evaluate, advance)
 
 
-def _largest_rho2(position, anchor: Anchor, place: Placement):
-    """The largest squared correlation of a coordinate with its start over the chains, in one pass."""
-    shifted = place.weighted(position - anchor.centre)  # near zero, so that the sums below lose no digits that matter
-    squares = jnp.sum(shifted**2, axis=0) - jnp.sum(shifted, axis=0) ** 2 / place.chains
-    product = jnp.sum(anchor.starts * shifted, axis=0)
-    return jnp.max(jnp.where(squares > 0, product**2 / jnp.where(squares > 0, squares, 1.0), 0.0))
+class _Told(NamedTuple):
+    """What a program tells of each iteration: acceptance and step of each of its groups, and its part of the sums for ρ²."""
+
+    acceptance: Any  # (T, groups)
+    log_step: Any  # (T, groups)
+    sums: Any  # (T, 3, d)
+
+
+def _correlation_sums(position, anchor: Anchor, is_chain):
+    """Over the chains of a program, for each coordinate: the sum, the sum of squares, and the product with the starts."""
+    shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
+    return jnp.stack([is_chain @ shifted, is_chain @ shifted**2, jnp.sum(anchor.starts * shifted, axis=0)])
+
+
+def _largest_rho2(sums: np.ndarray, chains: int) -> np.ndarray:
+    """The largest squared correlation of a coordinate with its start over all chains, in each iteration."""
+    total, squares, product = np.moveaxis(sums, 1, 0)
+    squares = squares - total**2 / chains
+    return np.max(np.where(squares > 0, product**2 / np.where(squares > 0, squares, 1.0), 0.0), axis=1)
+
+
+def _map_chains(rows: Callable, numbers: Callable, chains: Chains) -> Chains:
+    """`rows` of all that has one row a chain, `numbers` of the rest."""
+    point = jax.tree.map(rows, chains.point)
+    return Chains(point, numbers(chains.log_step), numbers(chains.clock), rows(chains.accepted), rows(chains.nonfinite))
+
+
+@contextlib.contextmanager
+def _mapping(threads: int) -> Iterator[Callable[[Callable, list], list]]:
+    """`map` in this thread or in several, which are then told JAX's precision as it is here."""
+    if threads == 1:
+        yield lambda function, items: [function(item) for item in items]
+        return
+    wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+
+    def alike(function: Callable, item: Any) -> Any:
+        with jax.enable_x64(wide):
+            return function(item)
+
+    with ThreadPoolExecutor(threads) as pool:
+        yield lambda function, items: list(pool.map(lambda item: alike(function, item), items))
+
+
+def _may_run_twice_at_once(program: str) -> bool:
+    """Not if it calls libraries, which wait for threads of a pool that the other may have taken, or the user's code on the host."""
+    return not any(call in program for call in ("custom-call(", " fft(", " convolution("))
 
 
 def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:

@@ -53,6 +53,7 @@ class Kernel(ABC):
     target_acceptance: ClassVar[float]
     scaling: ClassVar[float]
     uses_gradient: ClassVar[bool] = True
+    any_symmetric_noise: ClassVar[bool] = False  # whether π stays invariant when the normal noise is only nearly normal
 
     @abstractmethod
     def propose(self, point: Point, noise: Noise, step, push: Callable, evaluate: Evaluate) -> tuple[Point, Any]: ...
@@ -81,6 +82,7 @@ class RWMH(Kernel):
     target_acceptance: ClassVar[float] = 0.234
     scaling: ClassVar[float] = 1.0
     uses_gradient: ClassVar[bool] = False
+    any_symmetric_noise: ClassVar[bool] = True
 
     def propose(self, point, noise, step, push, evaluate):
         return evaluate(point.position + push(jnp.sqrt(step) * noise.normal)), 0.0
@@ -109,6 +111,7 @@ class Barker(Kernel):
 
     target_acceptance: ClassVar[float] = 0.4
     scaling: ClassVar[float] = 1 / 3
+    any_symmetric_noise: ClassVar[bool] = True
 
     def uniforms(self, dim):
         return dim

@@ -82,13 +82,6 @@ class Placement:
 
     # Inside compiled programs -----------------------------------------------------------------------------------------
 
-    def weighted(self, rows: Any) -> Any:
-        """An array with one row a chain, with zeros for the padding."""
-        if not self.padding:
-            return rows
-        real = jnp.arange(self.chains + self.padding) < self.chains
-        return jnp.where(jnp.reshape(real, (-1,) + (1,) * (rows.ndim - 1)), rows, jnp.zeros_like(rows))
-
     def spread(self, tree: Any, axis: int = 0) -> Any:
         """Tell the compiler that these have one row a chain along `axis`."""
         return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self._over_chains(axis))

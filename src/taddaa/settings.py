@@ -29,6 +29,8 @@ class Settings:
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
         states: how many late states of each chain an interval pools (1 is the paper's: the last one only).
         checks: all (ours), or correlation (only the paper's ρ² check).
+        groups: how many groups of chains have a step size of their own, and on a CPU a thread (at least 50 chains in each; 1 is
+            the paper's). More than 2 pay on many cores; results do not depend on how many there are.
         precision: float64 or float32.
     """
 
@@ -44,6 +46,7 @@ class Settings:
     budget: float = 8
     states: int = 4
     checks: str = "all"
+    groups: int = 2
     precision: str = "float64"
 
     def __post_init__(self):
@@ -68,6 +71,7 @@ class Settings:
             raise InputError(f"budget must be at least 1 (in planned iterations), got {self.budget!r}")
         _whole("chains", self.chains, 10, "variances and correlations over chains mean nothing with fewer")
         _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
+        _whole("groups", self.groups, 1, "all chains together are one group")
         _whole("states", self.states, 1, "the last state is the least that can be used")
         if self.states > 4:
             raise InputError(f"states must be at most 4, the number of looks in a round, got {self.states}")
@@ -82,6 +86,7 @@ class Settings:
             budget=1,
             states=1,
             checks="correlation",
+            groups=1,
         )
         settings = replace(settings, **changes)
         named_hmc = isinstance(changes.get("kernel"), str) and isinstance(settings.kernel, HMC)
