@@ -28,10 +28,11 @@ from taddaa.kernel import Barker, Noise, Point
 from taddaa.meter import Meter
 from taddaa.placement import AXIS, Placement
 from taddaa.precondition import Diagonal, DiagonalLowRank
+from taddaa.settings import Settings
 from taddaa.target import Target
 
 DEVICES = 64
-CHAINS, RANK, WORD = 387, 20, 4  # single precision
+CHAINS, GROUPS, RANK, WORD = 387, Settings().groups, 20, 4  # single precision
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
 BEGIN, END = "<!-- printed by benchmarks/scale.py -->\n", "<!-- end -->\n"
 
@@ -107,7 +108,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
 
     count, dim = CHAINS + -CHAINS % case.shape[0], case.dim
     each, wide = array((count,), AXIS), array((count, dim), AXIS)
-    chains = Chains(Point(wide, each, wide, wide), array(()), array(()), each, each)
+    chains = Chains(Point(wide, each, wide, wide), array((GROUPS,)), array(()), each, each)
     drawn = array((case.block, count, dim), None, AXIS)
     noise = Noise(drawn, drawn, array((case.block, count), None, AXIS))
     metric = DiagonalLowRank(array((dim,)), array((dim, RANK)), array((RANK,)))
@@ -116,7 +117,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
     data = (array((*rows, case.entries), *axes), array(rows, *axes))
     if case.sparse:
         data = (array((*rows, case.entries), *axes, dtype=jnp.int32), *data)
-    return chains, array((), dtype=jnp.int32), noise, metric, Anchor(array((dim,)), wide), data
+    return chains, array((), dtype=jnp.int32), noise, metric, Anchor(array((dim,)), wide), array((GROUPS, count), None, AXIS), data
 
 
 def compiled(case: Case):
@@ -165,7 +166,7 @@ def predicted(case: Case) -> tuple[float, float, float]:
     at_a_time = case.rows / row_shards / max(case.chunks, 1)
     per_row = 2 * case.entries if case.sparse else 4  # x[columns] and its product; logits and what their gradient needs
     work = 7 * chains * case.dim + per_row * chains * at_a_time
-    traffic = (3 * case.dim + 2) * (chain_shards > 1) + chains * (case.dim + 1) * (row_shards > 1)
+    traffic = (3 * case.dim + 2 * GROUPS) * (chain_shards > 1) + chains * (case.dim + 1) * (row_shards > 1)
     return held * WORD, work * WORD, traffic * WORD
 
 
@@ -201,7 +202,7 @@ def seconds_of_an_iteration(rows: int, dim: int) -> float:
     rng = np.random.default_rng(0)
     data = (rng.standard_normal((rows, dim), np.float32), np.float32(rng.random(rows) < 0.5))
     with jax.default_device(jax.devices()[0]):
-        engine = Engine(Target(at_once, dim, data=data), Barker(), CHAINS, 0, "float32", Meter())
+        engine = Engine(Target(at_once, dim, data=data), Barker(), CHAINS, 0, "float32", Meter(), GROUPS)
         starts, metric = 0.01 * rng.standard_normal((CHAINS, dim)), Diagonal(np.ones(dim))
         chains, _ = engine.advance(engine.start(starts, metric, 1e-4), metric, starts, 2)
         times = []

@@ -130,7 +130,7 @@ def per_iteration(target: taddaa.Target, chains: int, iterations: int) -> tuple[
     """Seconds to compile, and of one iteration."""
     with jax.enable_x64(True):
         meter = Meter()
-        engine = Engine(target, Barker(), chains, 0, "float64", meter)
+        engine = Engine(target, Barker(), chains, 0, "float64", meter, taddaa.Settings().groups)
         metric, starts = Diagonal(np.ones(target.dim)), np.random.default_rng(0).standard_normal((chains, target.dim))
         begun = engine.start(starts, metric, 0.01)
         engine.advance(begun, metric, starts, 1)
