@@ -23,11 +23,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy.optimize import nnls
 
-from taddaa.engine import Anchor, Chains, Engine, _programs
+from taddaa.engine import Engine
 from taddaa.kernel import Barker, Noise, Point
 from taddaa.meter import Meter
 from taddaa.placement import AXIS, Placement
 from taddaa.precondition import Diagonal, DiagonalLowRank
+from taddaa.program import Anchor, Chains, programs_of
 from taddaa.settings import Settings
 from taddaa.target import Target
 
@@ -123,7 +124,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
 def compiled(case: Case):
     axes = {name: size for name, size in zip((AXIS, "rows"), case.shape, strict=True) if size > 1}
     mesh = Mesh(np.array(jax.devices()[: np.prod(case.shape)]).reshape(*axes.values()), tuple(axes))
-    program = _programs(case.logdensity, Barker(), True, Placement(CHAINS, mesh)).advance
+    program = programs_of(case.logdensity, Barker(), True, Placement(CHAINS, mesh)).advance
     with jax.set_mesh(mesh):
         return program.lower(*arguments(case, mesh)).compile()
 

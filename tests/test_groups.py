@@ -41,7 +41,8 @@ def walked(target, chains, groups, kernel=None, iterations=50, dtype="float64"):
 
 
 @pytest.mark.parametrize(
-    ("chains", "wanted", "sizes"), [(387, 2, [194, 193]), (100, 2, [50, 50]), (99, 2, [99]), (10, 4, [10]), (205, 4, [52, 52, 52, 49])]
+    ("chains", "wanted", "sizes"),
+    [(387, 2, [194, 193]), (100, 2, [50, 50]), (99, 2, [99]), (10, 4, [10]), (205, 4, [52, 52, 52, 49]), (5149, 102, [51] * 100 + [49])],
 )
 def test_sizes(chains, wanted, sizes):
     groups = Groups.of(chains, wanted)

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Chains, Trace
+from .engine import Trace
 from .errors import InputError, refuse_unwritable
 from .files import first_process, whole_file
 from .kernel import Point
 from .precondition import Dense, Diagonal, DiagonalLowRank
+from .program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
 FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 2

@@ -1,6 +1,6 @@
-"""Starts → moved: the one file that batches, loops and compiles.
+"""Starts → moved: runs the compiled programs, block after block.
 
-One compiled program carries chains through a block of iterations: all of them, or on a CPU each group in a thread of its own.
+One program carries chains through a block of iterations: all of them, or on a CPU each group in a thread of its own.
 Random numbers come to it as an argument (on CPU drawing them on the host is several times faster than on the device, and the
 next block's are drawn while this one runs), so progress, settle tests and checkpoints have a natural place between blocks.
 """
@@ -8,8 +8,7 @@ next block's are drawn while this one runs), so progress, settle tests and check
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,38 +17,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .adapt import adapt_step
 from .errors import InputError
 from .groups import Groups
-from .kernel import Kernel, Noise, Point, metropolis
+from .kernel import Kernel, Noise, Point
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
 from .precondition import Metric
-from .target import Target, call_with_data, first_line, flat_values
+from .program import Anchor, Chains, Told, observer, programs_of, pull_all
+from .target import Target, call_with_data, first_line
+from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**25  # of random numbers, so that memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 10**6  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
-
-
-class Chains(NamedTuple):
-    """All that is carried from one iteration to the next."""
-
-    point: Point  # batched: (N, d), (N,), (N, d), (N, d)
-    log_step: Any  # one a group
-    clock: Any  # iterations since the metric last changed
-    accepted: Any  # (N,) moves in the latest round
-    nonfinite: Any  # (N,) non-finite proposals, ever
-
-
-class Anchor(NamedTuple):
-    """The starts' centre, and the standardised starts, whose product with the states gives their correlation."""
-
-    centre: Any
-    starts: Any
 
 
 class Trace(NamedTuple):
@@ -90,7 +73,7 @@ class Engine:
         self._by_group = self._noise if small and not isinstance(self._noise, DeviceNoise) else None
         self._data = self._place.data(target.data, self.dtype)
         what = (kernel, self._place)
-        self._programs = target.compiled(what, lambda: _programs(target.logdensity, kernel, target.data is not None, self._place))
+        self._programs = target.compiled(what, lambda: programs_of(target.logdensity, kernel, target.data is not None, self._place))
         self._threads: int | None = None  # known as soon as the program is
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
@@ -121,7 +104,7 @@ class Engine:
     def repoint(self, chains: Chains, metric: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
         with self._watch():
-            slope = _pull_all(self._cast_metric(metric), chains.point.gradient)
+            slope = pull_all(self._cast_metric(metric), chains.point.gradient)
         return chains._replace(point=chains.point._replace(slope=slope), clock=chains.clock * 0)
 
     def fetched(self, chains: Chains) -> Chains:
@@ -147,7 +130,7 @@ class Engine:
 
     def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
-        slope = self.host(_pull_all(self._cast_metric(metric), self._place.across(gradients, self.dtype))).astype(float)
+        slope = self.host(pull_all(self._cast_metric(metric), self._place.across(gradients, self.dtype))).astype(float)
         return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
     def _cast_metric(self, metric: Metric) -> Metric:
@@ -168,7 +151,7 @@ class Engine:
         lengths = [self._block] * (iterations // self._block) + [iterations % self._block] * (iterations % self._block > 0)
         traces: list[Trace] = []
         done = 0
-        with _mapping(threads) as each:
+        with mapping(threads) as each:
             for length, following in zip(lengths, [*lengths[1:], 0], strict=True):
                 with self._watch():
                     told = each(lambda lane: self._run(program, lane, metric, length, following), lanes)
@@ -179,12 +162,12 @@ class Engine:
                     on_block(done, traces[-1])
         return self._joined(lanes), Trace.joined(traces)
 
-    def _run(self, program: Callable, lane: _Lane, metric: Metric, length: int, following: int) -> "_Told":
+    def _run(self, program: Callable, lane: _Lane, metric: Metric, length: int, following: int) -> Told:
         """One block of a lane."""
         noise = lane.draw(length) if lane.noise is None else lane.noise
         lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data)
         lane.noise = lane.draw(following) if following else None  # while the program runs
-        return _Told(*(np.asarray(part, float)[:length] for part in told))
+        return Told(*(np.asarray(part, float)[:length] for part in told))
 
     def _lanes(self, chains: Chains, starts: np.ndarray) -> list[_Lane]:
         """One for all chains, or one for each group."""
@@ -222,10 +205,10 @@ class Engine:
         with self._watch():
             program = advance.lower(lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data).compile()
         if self._threads is None:
-            self._threads = len(lanes) if _may_run_twice_at_once(program.as_text()) else 1
+            self._threads = len(lanes) if may_run_twice_at_once(program.as_text()) else 1
         return program, self._threads
 
-    def _trace(self, lanes: list["_Told"]) -> Trace:
+    def _trace(self, lanes: list[Told]) -> Trace:
         acceptance, log_step = [np.concatenate(parts, axis=1) for parts in list(zip(*lanes, strict=True))[:2]]
         sums = np.sum([told.sums for told in lanes], axis=0)
         return Trace(_largest_rho2(sums, self.chains), acceptance @ self._groups.sizes / self.chains, log_step.mean(axis=1))
@@ -265,7 +248,7 @@ class Engine:
         target = self.target
         if target.constrain is None and not functions:
             return np.asarray(draws, float)
-        program = target.compiled(functions, lambda: _observer(target, functions))
+        program = target.compiled(functions, lambda: observer(target, functions))
         rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
         parts = []
         for first in range(0, len(draws), rows):
@@ -280,81 +263,6 @@ class Engine:
         return watch_compiling(self.meter)
 
 
-@jax.jit
-def _pull_all(metric: Metric, gradients):
-    return jax.vmap(metric.pull)(gradients)
-
-
-class _Programs(NamedTuple):
-    evaluate: Callable
-    advance: Callable
-
-
-def _programs(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> _Programs:
-    """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
-
-    def density(x, data):
-        return jnp.asarray(logdensity(x, data) if has_data else logdensity(x), x.dtype)
-
-    @jax.jit
-    def evaluate(draws, data):
-        return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
-
-    @jax.jit
-    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
-        dtype = chains.log_step.dtype
-        is_chain = jnp.sum(membership, axis=0)
-        group = jnp.argmax(membership, axis=0)
-
-        def evaluate_one(x) -> Point:
-            if not kernel.uses_gradient:
-                return Point(x, density(x, data), jnp.zeros_like(x), jnp.zeros_like(x))
-            value, gradient = jax.value_and_grad(density)(x, data)
-            return Point(x, value, gradient, metric.pull(gradient))
-
-        def iterate(i, carried):
-            chains, told = carried
-            now = jax.tree.map(lambda block: block[i], noise)
-            push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
-            one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
-            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step)[group])
-            # Chains that started outside the support and have not found it yet say nothing about the step.
-            inside = jnp.isfinite(chains.point.logdensity)
-            total = membership @ jnp.where(inside, outcome.probability, 0.0)
-            acceptance = total / jnp.maximum(membership @ inside.astype(dtype), 1)
-            moved = Chains(
-                outcome.point,
-                adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
-                chains.clock + 1,
-                chains.accepted + outcome.accepted,
-                chains.nonfinite + outcome.nonfinite,
-            )
-            sums = _correlation_sums(moved.point.position, anchor, is_chain)
-            latest = _Told(acceptance, chains.log_step, sums)
-            return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
-
-        room, groups, dim = noise.accept.shape[0], len(membership), chains.point.position.shape[1]
-        empty = _Told(*(jnp.zeros((room, *shape), dtype) for shape in [(groups,), (groups,), (3, dim)]))
-        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
-        return chains, place.whole(told)
-
-    return _Programs(evaluate, advance)
-
-
-class _Told(NamedTuple):
-    """What a program tells of each iteration: acceptance and step of each of its groups, and its part of the sums for ρ²."""
-
-    acceptance: Any  # (T, groups)
-    log_step: Any  # (T, groups)
-    sums: Any  # (T, 3, d)
-
-
-def _correlation_sums(position, anchor: Anchor, is_chain):
-    """Over the chains of a program, for each coordinate: the sum, the sum of squares, and the product with the starts."""
-    shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
-    return jnp.stack([is_chain @ shifted, is_chain @ shifted**2, jnp.sum(anchor.starts * shifted, axis=0)])
-
-
 def _largest_rho2(sums: np.ndarray, chains: int) -> np.ndarray:
     """The largest squared correlation of a coordinate with its start over all chains, in each iteration."""
     total, squares, product = np.moveaxis(sums, 1, 0)
@@ -366,40 +274,6 @@ def _map_chains(rows: Callable, numbers: Callable, chains: Chains) -> Chains:
     """`rows` of all that has one row a chain, `numbers` of the rest."""
     point = jax.tree.map(rows, chains.point)
     return Chains(point, numbers(chains.log_step), numbers(chains.clock), rows(chains.accepted), rows(chains.nonfinite))
-
-
-@contextlib.contextmanager
-def _mapping(threads: int) -> Iterator[Callable[[Callable, list], list]]:
-    """`map` in this thread or in several, which are then told JAX's precision as it is here."""
-    if threads == 1:
-        yield lambda function, items: [function(item) for item in items]
-        return
-    wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-
-    def alike(function: Callable, item: Any) -> Any:
-        with jax.enable_x64(wide):
-            return function(item)
-
-    with ThreadPoolExecutor(threads) as pool:
-        yield lambda function, items: list(pool.map(lambda item: alike(function, item), items))
-
-
-def _may_run_twice_at_once(program: str) -> bool:
-    """Not if it calls libraries, which wait for threads of a pool that the other may have taken, or the user's code on the host."""
-    return not any(call in program for call in ("custom-call(", " fft(", " convolution("))
-
-
-def _observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
-    @jax.jit
-    def observe(draws, data):
-        def one(x):
-            parameters = target.parameters(x, data)
-            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
-            return jnp.concatenate([flat_values(parameters), *values])
-
-        return jax.vmap(one)(draws)
-
-    return observe
 
 
 def return_freed_memory(numbers: int) -> None:

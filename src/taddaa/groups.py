@@ -11,14 +11,15 @@ LEAST_CHAINS = 50  # in a group; fewer know their mean acceptance too badly to a
 
 @dataclass(frozen=True)
 class Groups:
-    """`count` groups of `size` places; the last ones may be empty."""
+    """`count` groups of `size` places, of which the last group may leave some empty."""
 
     chains: int
     count: int
 
     @classmethod
     def of(cls, chains: int, wanted: int) -> "Groups":
-        return cls(chains, max(1, min(wanted, chains // LEAST_CHAINS)))
+        size = -(-chains // max(1, min(wanted, chains // LEAST_CHAINS)))
+        return cls(chains, -(-chains // size))  # fewer where rounding would leave the last ones without chains
 
     @property
     def size(self) -> int:

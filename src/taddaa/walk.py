@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .engine import Chains, Engine, Trace, return_freed_memory
+from .engine import Engine, Trace, return_freed_memory
 from .kernel import HMC
 from .placement import agreed
 from .plan import Plan
 from .precondition import Metric, Preconditioner
+from .program import Chains
 
 # The metric is learnt anew from the chains at these fractions of T: early states are bad for its estimate, but a metric
 # from a bad approximation is worse, and the gradients are already paid for.

@@ -1,0 +1,122 @@
+"""What is compiled: log densities with their gradients, a block of iterations of chains, and the user's functions.
+
+Programs know nothing of threads and rounds. Their arguments are arrays with one row a chain, some of which may be no chains
+but fill the last device or group: these are members of no group, and so are in no sum.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .adapt import adapt_step
+from .kernel import Kernel, Noise, Point, metropolis
+from .placement import Placement
+from .precondition import Metric
+from .target import Target, call_with_data, flat_values
+
+
+class Chains(NamedTuple):
+    """All that is carried from one iteration to the next."""
+
+    point: Point  # batched: (N, d), (N,), (N, d), (N, d)
+    log_step: Any  # one a group
+    clock: Any  # iterations since the metric last changed
+    accepted: Any  # (N,) moves in the latest round
+    nonfinite: Any  # (N,) non-finite proposals, ever
+
+
+class Anchor(NamedTuple):
+    """The starts' centre, and the standardised starts, whose product with the states gives their correlation."""
+
+    centre: Any
+    starts: Any
+
+
+class Told(NamedTuple):
+    """What a program tells of each iteration: acceptance and step of each of its groups, and its part of the sums for ρ²."""
+
+    acceptance: Any  # (T, groups)
+    log_step: Any  # (T, groups)
+    sums: Any  # (T, 3, d)
+
+
+class Programs(NamedTuple):
+    evaluate: Callable
+    advance: Callable
+
+
+def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> Programs:
+    """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
+
+    def density(x, data):
+        return jnp.asarray(logdensity(x, data) if has_data else logdensity(x), x.dtype)
+
+    @jax.jit
+    def evaluate(draws, data):
+        return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
+
+    @jax.jit
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
+        dtype = chains.log_step.dtype
+        is_chain = jnp.sum(membership, axis=0)
+        group = jnp.argmax(membership, axis=0)
+
+        def evaluate_one(x) -> Point:
+            if not kernel.uses_gradient:
+                return Point(x, density(x, data), jnp.zeros_like(x), jnp.zeros_like(x))
+            value, gradient = jax.value_and_grad(density)(x, data)
+            return Point(x, value, gradient, metric.pull(gradient))
+
+        def iterate(i, carried):
+            chains, told = carried
+            now = jax.tree.map(lambda block: block[i], noise)
+            push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
+            one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
+            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step)[group])
+            # Chains that started outside the support and have not found it yet say nothing about the step.
+            inside = jnp.isfinite(chains.point.logdensity)
+            total = membership @ jnp.where(inside, outcome.probability, 0.0)
+            acceptance = total / jnp.maximum(membership @ inside.astype(dtype), 1)
+            moved = Chains(
+                outcome.point,
+                adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
+                chains.clock + 1,
+                chains.accepted + outcome.accepted,
+                chains.nonfinite + outcome.nonfinite,
+            )
+            sums = _correlation_sums(moved.point.position, anchor, is_chain)
+            latest = Told(acceptance, chains.log_step, sums)
+            return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
+
+        room, groups, dim = noise.accept.shape[0], len(membership), chains.point.position.shape[1]
+        empty = Told(*(jnp.zeros((room, *shape), dtype) for shape in [(groups,), (groups,), (3, dim)]))
+        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
+        return chains, place.whole(told)
+
+    return Programs(evaluate, advance)
+
+
+def _correlation_sums(position, anchor: Anchor, is_chain):
+    """Over the chains of a program, for each coordinate: the sum, the sum of squares, and the product with the starts."""
+    shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
+    return jnp.stack([is_chain @ shifted, is_chain @ shifted**2, jnp.sum(anchor.starts * shifted, axis=0)])
+
+
+def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
+    @jax.jit
+    def observe(draws, data):
+        def one(x):
+            parameters = target.parameters(x, data)
+            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
+            return jnp.concatenate([flat_values(parameters), *values])
+
+        return jax.vmap(one)(draws)
+
+    return observe
+
+
+@jax.jit
+def pull_all(metric: Metric, gradients):
+    return jax.vmap(metric.pull)(gradients)

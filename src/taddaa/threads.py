@@ -1,0 +1,29 @@
+"""Programs side by side in threads, where that is safe."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+
+@contextmanager
+def mapping(threads: int) -> Iterator[Callable[[Callable, list], list]]:
+    """`map` in this thread or in several, which are then told JAX's precision as it is here."""
+    if threads == 1:
+        yield lambda function, items: [function(item) for item in items]
+        return
+    wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+
+    def alike(function: Callable, item: Any) -> Any:
+        with jax.enable_x64(wide):
+            return function(item)
+
+    with ThreadPoolExecutor(threads) as pool:
+        yield lambda function, items: list(pool.map(lambda item: alike(function, item), items))
+
+
+def may_run_twice_at_once(program: str) -> bool:
+    """Not if it calls libraries, which wait for threads of a pool that the other may have taken, or the user's code on the host."""
+    return not any(call in program for call in ("custom-call(", " fft(", " convolution("))
