@@ -109,7 +109,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
 
     count, dim = CHAINS + -CHAINS % case.shape[0], case.dim
     each, wide = array((count,), AXIS), array((count, dim), AXIS)
-    chains = Chains(Point(wide, each, wide, wide), array((GROUPS,)), array(()), each, each)
+    chains = Chains(Point(wide, each, wide, wide), each, array(()), each, each)
     drawn = array((case.block, count, dim), None, AXIS)
     noise = Noise(drawn, drawn, array((case.block, count), None, AXIS))
     metric = DiagonalLowRank(array((dim,)), array((dim, RANK)), array((RANK,)))
@@ -167,7 +167,7 @@ def predicted(case: Case) -> tuple[float, float, float]:
     at_a_time = case.rows / row_shards / max(case.chunks, 1)
     per_row = 2 * case.entries if case.sparse else 4  # x[columns] and its product; logits and what their gradient needs
     work = 7 * chains * case.dim + per_row * chains * at_a_time
-    traffic = (3 * case.dim + 2 * GROUPS) * (chain_shards > 1) + chains * (case.dim + 1) * (row_shards > 1)
+    traffic = (3 * case.dim + 2 * GROUPS + 1) * (chain_shards > 1) + chains * (case.dim + 1) * (row_shards > 1)
     return held * WORD, work * WORD, traffic * WORD
 
 

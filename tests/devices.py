@@ -125,7 +125,7 @@ def over_rows(mesh):
 
 def collectives(target: Target, chains: int) -> list[list]:
     """The kind and sizes of each collective operation of the compiled loop, by JAX's own text of it."""
-    engine = Engine(target, Barker(), chains, 0, "float64", Meter())
+    engine = Engine(target, Barker(), chains, 0, "float64", Meter(), 2)
     starts = np.random.default_rng(0).standard_normal((chains, target.dim))
     metric = Dense(np.eye(target.dim))
     begun = engine.start(starts, metric, 0.1)
@@ -159,16 +159,17 @@ def facts() -> dict:
     sharded = {name: Target(logistic, DIM, data=dict(zip("xy", data, strict=True))) for name, data in placed.items()}
     again = Target(gaussian_logdensity, DIM, data=PRECISION)
     diagnose(again, APPROXIMATION, settings=settings(121))
-    engine = Engine(sharded["rows"], Barker(), 121, 0, "float64", Meter())
+    engine = Engine(sharded["rows"], Barker(), 121, 0, "float64", Meter(), 2)
     with jax.enable_x64(False):
-        narrow = Engine(sharded["rows"], Barker(), 121, 0, "float32", Meter())
+        narrow = Engine(sharded["rows"], Barker(), 121, 0, "float32", Meter(), 2)
     noise = [
         DeviceNoise(5, Groups.of(121, 2), Barker(), DIM, place).block(2, 2) for place in (Placement(121, None), Placement.of(121, None))
     ]
     with jax.default_device(devices[2]):
-        chosen = Engine(target, Barker(), 121, 0, "float64", Meter())
-    committed = Engine(Target(gaussian_logdensity, DIM, data=jax.device_put(PRECISION, devices[1])), Barker(), 121, 0, "float64", Meter())
-    starts, metric = np.zeros((121, DIM)), Dense(np.eye(DIM))
+        chosen = Engine(target, Barker(), 121, 0, "float64", Meter(), 2)
+    elsewhere = Target(gaussian_logdensity, DIM, data=jax.device_put(PRECISION, devices[1]))
+    committed = Engine(elsewhere, Barker(), 60, 0, "float64", Meter(), 1)  # between the programs of groups all is on the host
+    starts, metric = np.zeros((60, DIM)), Dense(np.eye(DIM))
     moved, _ = committed.advance(committed.start(starts, metric, 0.1), metric, starts, 1)
     return {
         "devices": len(devices),

@@ -73,7 +73,7 @@ def run_chains(known: Known, kernel, starts, metric, iterations: int, seed: int 
     from taddaa.meter import Meter
 
     with jax.enable_x64(True):
-        engine = Engine(Target(known.logdensity, known.dim), kernel, len(starts), seed, "float64", Meter())
+        engine = Engine(Target(known.logdensity, known.dim), kernel, len(starts), seed, "float64", Meter(), 2)
         chains = engine.start(starts, metric, step or kernel.initial_step(known.dim))
         chains, trace = engine.advance(chains, metric, starts, iterations)
         return engine.host(chains.point.position), trace

@@ -341,3 +341,10 @@ def test_bad_paths_are_refused_before_the_work(path, message):
     with pytest.raises(InputError, match=message):
         run(path, progress=blocks.append)
     assert not blocks
+
+
+def test_another_source_of_random_numbers_is_refused(saved, monkeypatch):
+    """As when a run begun on a CPU goes on on a GPU."""
+    monkeypatch.setattr(taddaa.engine, "HostNoise", taddaa.engine.DeviceNoise)
+    with pytest.raises(InputError, match="the source of random numbers was the host and is a device"):
+        run(saved)

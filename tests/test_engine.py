@@ -110,7 +110,7 @@ def test_what_a_function_closes_over_is_read_again_by_a_new_target():
 
 
 def engine_of(target, chains, kernel=None, dtype="float64") -> Engine:
-    return Engine(target, kernel or Barker(), chains, 0, dtype, Meter())
+    return Engine(target, kernel or Barker(), chains, 0, dtype, Meter(), 2)
 
 
 def run_arguments(engine, chains, dim):
@@ -147,7 +147,7 @@ def test_states_of_all_iterations_are_never_kept():
         chains_made, told = jax.eval_shape(engine._programs.advance, *program_arguments(engine, begun, metric, starts))
         largest = max(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(chains_made))
         assert largest <= chains * dim
-        assert sum(int(np.prod(leaf.shape)) for leaf in told) == engine._block * (2 + 3 * dim)  # of an iteration only sums over chains
+        assert sum(int(np.prod(leaf.shape)) for leaf in told) == engine._block * (3 + 3 * dim)  # of an iteration only sums over chains
 
 
 def test_blocks_of_random_numbers_shrink_in_high_dimension():

@@ -1,7 +1,6 @@
 """Chains in groups: each with its own step and random numbers, in threads or in one program, with the same outcome."""
 
-import threading
-import time
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +41,7 @@ def walked(target, chains, groups, kernel=None, iterations=50, dtype="float64"):
 
 @pytest.mark.parametrize(
     ("chains", "wanted", "sizes"),
-    [(387, 2, [194, 193]), (100, 2, [50, 50]), (99, 2, [99]), (10, 4, [10]), (205, 4, [52, 52, 52, 49]), (5149, 102, [51] * 100 + [49])],
+    [(387, 2, [194, 193]), (100, 2, [50, 50]), (99, 2, [99]), (10, 4, [10]), (205, 4, [69, 69, 67]), (2601, 52, [51] * 51)],
 )
 def test_sizes(chains, wanted, sizes):
     groups = Groups.of(chains, wanted)
@@ -70,10 +69,10 @@ def test_groups_must_be_a_positive_number():
 @pytest.mark.parametrize(("chains", "groups"), [(161, 2), (160, 3)])
 def test_threads_and_one_program_agree(kernel, chains, groups, monkeypatch):
     apart, moved, trace, _ = walked(gaussian(), chains, groups, kernel)
-    assert apart._threads == groups
+    assert apart._apart and all(apart._safe.values())
     monkeypatch.setattr(taddaa.engine, "THREADS_NUMBERS", 0)
     together, expected, told, _ = walked(gaussian(), chains, groups, kernel)
-    assert together._by_group is None
+    assert not together._apart
     for ours, theirs in zip(jax.tree.leaves(moved), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
     for ours, theirs in zip(trace, told, strict=True):
@@ -82,10 +81,11 @@ def test_threads_and_one_program_agree(kernel, chains, groups, monkeypatch):
 
 def test_every_group_has_a_step_and_random_numbers_of_its_own():
     _, moved, trace, starts = walked(gaussian(), 150, 3)
-    assert len(np.unique(moved.log_step)) == 3
+    steps = moved.log_step.reshape(3, 50)
+    assert np.all(steps == steps[:, :1]) and len(np.unique(steps)) == 3
     assert moved.log_step.mean() == pytest.approx(trace.log_step[-1] + (trace.acceptance[-1] - 0.4) / np.sqrt(50), rel=1e-9)
-    steps = (moved.point.position - starts).reshape(3, 50, DIM)
-    assert len({round(float(group[0, 0]), 12) for group in steps}) == 3
+    moves = (moved.point.position - starts).reshape(3, 50, DIM)
+    assert len({round(float(group[0, 0]), 12) for group in moves}) == 3
 
 
 def test_the_trace_is_over_all_groups():
@@ -97,7 +97,7 @@ def test_the_trace_is_over_all_groups():
 
 def test_single_precision_in_threads():
     engine, moved, _, _ = walked(gaussian(), 120, 2, dtype="float32")
-    assert engine._threads == 2
+    assert engine._apart
     assert moved.point.position.dtype == np.float32
 
 
@@ -124,30 +124,70 @@ def with_fft(x):
 
 
 @pytest.mark.parametrize("logdensity", [with_cholesky, with_fft])
-def test_programs_that_call_libraries_run_one_after_the_other(logdensity):
+def test_programs_that_call_libraries_are_not_run_twice_at_once(logdensity):
     """LAPACK and FFT wait inside for threads of XLA's pool: two programs that hold them all would wait for ever."""
     engine, *_ = walked(Target(logdensity, DIM), 120, 2)
-    assert engine._threads == 1
+    assert not engine._apart
 
 
-def test_the_users_host_code_is_never_called_by_two_threads():
-    inside, most = [0], [0]
-    lock = threading.Lock()
+class Solving(NamedTuple):
+    """A user's metric that calls LAPACK."""
+
+    inverse: Any
+
+    def push(self, z):
+        return jax.scipy.linalg.solve_triangular(self.inverse, z, lower=True)
+
+    def pull(self, gradient):
+        return jax.scipy.linalg.solve_triangular(self.inverse, gradient, lower=True, trans=1)
+
+
+def test_a_metric_that_calls_libraries_is_not_run_twice_at_once():
+    starts = np.random.default_rng(0).standard_normal((120, DIM))
+    with jax.enable_x64(True):
+        engine = Engine(gaussian(), Barker(), 120, 5, "float64", Meter(), 2)
+        for metric, safe in ((METRIC, True), (Solving(np.eye(DIM)), False)):
+            engine.advance(engine.start(starts, metric, 0.5), metric, starts, 3)
+            assert engine._safe[jax.tree.structure(metric)] == safe
+
+
+def test_the_users_host_code_is_called_once_an_iteration_for_all_chains():
+    rows_of_calls = []
 
     def host(rows):
-        with lock:
-            inside[0] += 1
-            most[0] = max(most[0], inside[0])
-        time.sleep(0.001)  # long enough for another thread to come in
-        value, gradient = -0.5 * np.sum(rows**2, axis=1), -rows
-        with lock:
-            inside[0] -= 1
-        return value, gradient
+        rows_of_calls.append(len(rows))
+        return -0.5 * np.sum(rows**2, axis=1), -rows
 
     target, _ = taddaa.from_callback(host, DIM, Gaussian(np.zeros(DIM), np.ones(DIM)))
-    engine, *_ = walked(target, 120, 2)
-    assert engine._threads == 1
-    assert most[0] == 1
+    rows_of_calls.clear()
+    walked(target, 120, 2, iterations=10)
+    assert rows_of_calls == [120] * 11  # and once at the starts
+
+
+# Outside the support ----------------------------------------------------------------------------------------------------
+
+
+def beyond(x):
+    return jnp.where(x[0] > 2, -0.5 * jnp.sum((x - 3) ** 2), -jnp.inf)
+
+
+@pytest.mark.parametrize("kernel", [Barker(), RWMH()])
+def test_a_group_that_is_all_outside_keeps_its_step_and_finds_the_support(kernel):
+    starts = np.random.default_rng(0).standard_normal((120, DIM)) * 0.5
+    starts[:5, 0] = 3.0  # some of the first group
+    with jax.enable_x64(True):
+        engine = Engine(Target(beyond, DIM), kernel, 120, 5, "float64", Meter(), 2)
+        metric = Dense(np.eye(DIM))
+        begun = engine.start(starts, metric, 1.0)
+        once, trace = engine.advance(begun, metric, starts, 1)
+        steps = engine.host(once.log_step)
+        moved, _ = engine.advance(once, metric, starts, 60)
+        found = np.isfinite(engine.host(moved.point.logdensity))
+    assert np.all(steps[60:] == 0) and np.all(steps[:60] != 0)
+    # The mean over the five, whichever group they are in.
+    adapted = steps[0] + kernel.target_acceptance
+    assert trace.acceptance[0] == pytest.approx(adapted)
+    assert found[:60].mean() > 0.5 and found[60:].mean() > 0.5
 
 
 # Random numbers -------------------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def _weights(target: Target, approximation: Approximation, settings: Settings, s
         return None
     with jax.enable_x64(settings.precision == "float64"):
         target.check()
-        engine = Engine(target, settings.kernel, settings.plan(target.dim).chains, seed, settings.precision, Meter())
+        engine = Engine(target, settings.kernel, settings.plan(target.dim).chains, seed, settings.precision, Meter(), settings.groups)
         value = np.asarray(engine.evaluate(draws)[0], float)
     value = np.where(np.isnan(value), -np.inf, value)
     if not np.any(np.isfinite(value)):

@@ -10,7 +10,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -61,20 +61,17 @@ class _Lane:
 class Engine:
     """Runs chains of one kernel on one target. Programs are compiled once for a target, kernel and number of chains."""
 
-    def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter, groups: int = 1):
+    def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter, groups: int):
         self.target, self.kernel, self.chains, self.meter = target, kernel, chains, meter
         self.dtype = jnp.dtype(dtype)
         self._place = Placement.of(chains, target.data)
         self._groups = Groups.of(chains, groups)
         source = HostNoise if jax.default_backend() == "cpu" else DeviceNoise
         self._noise = source(seed, self._groups, kernel, target.dim, self._place)
-        # Where one program and one thread are taken for each group, its random numbers; None where one program does it all.
-        small = self._place.mesh is None and self._groups.count > 1 and chains * target.dim <= THREADS_NUMBERS
-        self._by_group = self._noise if small and not isinstance(self._noise, DeviceNoise) else None
         self._data = self._place.data(target.data, self.dtype)
         what = (kernel, self._place)
         self._programs = target.compiled(what, lambda: programs_of(target.logdensity, kernel, target.data is not None, self._place))
-        self._threads: int | None = None  # known as soon as the program is
+        self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
 
@@ -97,8 +94,7 @@ class Engine:
         value = np.where(np.isnan(value), -np.inf, value)
         gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
         zero = np.zeros(len(starts))
-        log_step = np.full(self._groups.count, np.log(step))
-        chains = self.placed(Chains(Point(starts, value, gradient, gradient), log_step, 0.0, zero, zero))
+        chains = self.placed(Chains(Point(starts, value, gradient, gradient), zero + np.log(step), 0.0, zero, zero))
         return self.repoint(chains, metric)
 
     def repoint(self, chains: Chains, metric: Metric) -> Chains:
@@ -109,11 +105,12 @@ class Engine:
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
-        return _map_chains(self.host, np.asarray, chains)
+        return jax.tree.map(lambda part: np.asarray(part) if part.ndim == 0 else self.host(part), chains)
 
     def placed(self, chains: Chains) -> Chains:
         """Chains from the host, where the programs want them."""
-        return _map_chains(lambda part: self._place.across(part, self.dtype), lambda part: self._place.everywhere(part, self.dtype), chains)
+        put = lambda part: (self._place.across if np.ndim(part) else self._place.everywhere)(part, self.dtype)  # noqa: E731
+        return jax.tree.map(put, chains)
 
     def host(self, array: Any) -> np.ndarray:
         """An array with one row a chain, on the host."""
@@ -127,6 +124,11 @@ class Engine:
     @noise_state.setter
     def noise_state(self, state: Any) -> None:
         self._noise.state = state
+
+    @property
+    def noise_source(self) -> str:
+        """Two sources do not give the same numbers."""
+        return "a device" if isinstance(self._noise, DeviceNoise) else "the host"
 
     def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
@@ -169,49 +171,59 @@ class Engine:
         lane.noise = lane.draw(following) if following else None  # while the program runs
         return Told(*(np.asarray(part, float)[:length] for part in told))
 
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether each group is a program of its own, and not one program does it all."""
+        large = self.chains * self.target.dim > THREADS_NUMBERS
+        if self._groups.count == 1 or self._place.mesh is not None or isinstance(self._noise, DeviceNoise) or large:
+            return False
+        draws = jax.ShapeDtypeStruct((self.chains, self.target.dim), self.dtype)
+        with self._watch():
+            return may_run_twice_at_once(self._programs.evaluate.lower(draws, self._data).compile().as_text())
+
     def _lanes(self, chains: Chains, starts: np.ndarray) -> list[_Lane]:
         """One for all chains, or one for each group."""
-        groups, anchors, noise = self._groups, self._anchors(starts), self._by_group
-        if noise is None:
-            rows = self.chains + self._place.padding
-            membership = self._place.across(groups.membership(rows), self.dtype, axis=1)
-            return [_Lane(chains, anchors[0], membership, partial(self._noise.block, self._block))]
-        host = self.fetched(chains)
-        parts = zip(*(groups.split(part) for part in (*host.point, host.accepted, host.nonfinite)), strict=True)
+        groups, anchors = self._groups, self._anchors(starts)
+        if not self._apart:
+            membership = groups.membership(self.chains + self._place.padding)
+            across = self._place.across(membership, self.dtype, axis=1)
+            return [_Lane(chains, anchors[0], across, partial(self._noise.block, self._block))]
+        assert isinstance(self._noise, HostNoise)
+        leaves, structure = jax.tree.flatten(self.fetched(chains))
+        parts = zip(*(groups.split(rows) if rows.ndim else [rows] * groups.count for rows in leaves), strict=True)
         return [
             _Lane(
-                Chains(Point(*point), host.log_step[group : group + 1], host.clock, accepted, nonfinite),
+                jax.tree.unflatten(structure, part),
                 anchors[group],
                 Groups(groups.sizes[group], 1).membership(groups.size).astype(self.dtype),
-                partial(noise.of_group, group, self._block),
+                partial(self._noise.of_group, group, self._block),
             )
-            for group, (*point, accepted, nonfinite) in enumerate(parts)
+            for group, part in enumerate(parts)
         ]
 
     def _joined(self, lanes: list[_Lane]) -> Chains:
-        first, *_ = parts = [lane.chains for lane in lanes]
-        if len(parts) == 1:
-            return first
-        rows = jax.tree.map(lambda *rows: np.concatenate([np.atleast_1d(part) for part in rows]), *parts)
-        whole = _map_chains(lambda part: part[: self.chains], lambda part: part, rows)
-        return self.placed(whole._replace(clock=first.clock))
+        if not self._apart:
+            return lanes[0].chains
+        join = lambda *parts: np.concatenate(parts)[: self.chains] if parts[0].ndim else parts[0]  # noqa: E731
+        return self.placed(jax.tree.map(join, *(lane.chains for lane in lanes)))
 
     def _program(self, lanes: list[_Lane], metric: Metric) -> tuple[Callable, int]:
         """What carries a lane through a block, and in how many threads: it is compiled here and not in each."""
-        advance = self._programs.advance
-        if self._by_group is None:
-            return advance, 1
-        lane, noise = lanes[0], self._by_group.shapes(self._block, self._groups.size)
+        if not self._apart:
+            return self._programs.advance, 1
+        assert isinstance(self._noise, HostNoise)
+        lane, noise, kind = lanes[0], self._noise.shapes(self._block, self._groups.size), jax.tree.structure(metric)
+        arguments = (lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data)
         with self._watch():
-            program = advance.lower(lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data).compile()
-        if self._threads is None:
-            self._threads = len(lanes) if may_run_twice_at_once(program.as_text()) else 1
-        return program, self._threads
+            program = self._programs.advance.lower(*arguments).compile()
+        if kind not in self._safe:  # a user's metric may call libraries too
+            self._safe[kind] = may_run_twice_at_once(program.as_text())
+        return program, len(lanes) if self._safe[kind] else 1
 
     def _trace(self, lanes: list[Told]) -> Trace:
-        acceptance, log_step = [np.concatenate(parts, axis=1) for parts in list(zip(*lanes, strict=True))[:2]]
-        sums = np.sum([told.sums for told in lanes], axis=0)
-        return Trace(_largest_rho2(sums, self.chains), acceptance @ self._groups.sizes / self.chains, log_step.mean(axis=1))
+        told = Told(*(np.sum(parts, axis=0) for parts in zip(*lanes, strict=True)))
+        acceptance = told.probability / np.maximum(told.inside, 1)
+        return Trace(_largest_rho2(told.moments, self.chains), acceptance, told.log_step / self.chains)
 
     def _anchors(self, starts: np.ndarray) -> list[Anchor]:
         """One a lane. Kept, as a walk asks for them often."""
@@ -221,9 +233,9 @@ class Engine:
             norm = np.linalg.norm(centred, axis=0)
             standardised = (centred / np.where(norm > 0, norm, 1.0)).astype(np.float32)
             # Rows that are no chains are zero, and so are in no sum.
-            rows = self._groups.count * self._groups.size if self._by_group else self.chains + self._place.padding
+            rows = self._groups.count * self._groups.size if self._apart else self.chains + self._place.padding
             padded = np.concatenate([standardised, np.zeros((rows - self.chains, starts.shape[1]), np.float32)])
-            parts = np.split(padded, self._groups.count) if self._by_group else [padded]
+            parts = np.split(padded, self._groups.count) if self._apart else [padded]
             centre = self._place.everywhere(middle, self.dtype)
             self._anchored = starts, [Anchor(centre, self._place.across(part)) for part in parts]
         return self._anchored[1]
@@ -263,17 +275,11 @@ class Engine:
         return watch_compiling(self.meter)
 
 
-def _largest_rho2(sums: np.ndarray, chains: int) -> np.ndarray:
+def _largest_rho2(moments: np.ndarray, chains: int) -> np.ndarray:
     """The largest squared correlation of a coordinate with its start over all chains, in each iteration."""
-    total, squares, product = np.moveaxis(sums, 1, 0)
+    total, squares, product = np.moveaxis(moments, 1, 0)
     squares = squares - total**2 / chains
     return np.max(np.where(squares > 0, product**2 / np.where(squares > 0, squares, 1.0), 0.0), axis=1)
-
-
-def _map_chains(rows: Callable, numbers: Callable, chains: Chains) -> Chains:
-    """`rows` of all that has one row a chain, `numbers` of the rest."""
-    point = jax.tree.map(rows, chains.point)
-    return Chains(point, numbers(chains.log_step), numbers(chains.clock), rows(chains.accepted), rows(chains.nonfinite))
 
 
 def return_freed_memory(numbers: int) -> None:

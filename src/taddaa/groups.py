@@ -18,8 +18,10 @@ class Groups:
 
     @classmethod
     def of(cls, chains: int, wanted: int) -> "Groups":
-        size = -(-chains // max(1, min(wanted, chains // LEAST_CHAINS)))
-        return cls(chains, -(-chains // size))  # fewer where rounding would leave the last ones without chains
+        """As many as wanted, or fewer, so that the last one has enough chains too."""
+        most = max(1, min(wanted, chains // LEAST_CHAINS))
+        enough = (cls(chains, count) for count in range(most, 1, -1) if cls(chains, count).sizes[-1] >= LEAST_CHAINS)
+        return next((groups for groups in enough if len(groups.sizes) == groups.count), cls(chains, 1))
 
     @property
     def size(self) -> int:

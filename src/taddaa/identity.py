@@ -27,6 +27,7 @@ def identity(approximation: Approximation, settings: Settings, seed: int, questi
         "version of taddaa": own_version(),
         "seed": seed,
         "settings": {f"setting {name}": value for name, value in chosen.items()},
+        "source of random numbers": walk.engine.noise_source,
         "list of parameters": ", ".join(walk.engine.target.labels),
         "list of functionals": ", ".join(rows),
         "shape of the data": ", ".join(leaves),

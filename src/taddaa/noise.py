@@ -40,23 +40,36 @@ class HostNoise:
 
     def of_group(self, group: int, room: int, length: int) -> Noise:
         """For `length` iterations, in arrays with room for more, so that one compiled program serves all lengths."""
-        source = self._sources[group]
-        noise = Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, self._groups.size)))
-        if self._kernel.any_symmetric_noise:
-            chosen = source.integers(len(QUANTILES), size=noise.normal[:length].shape, dtype=np.uint16)
-            np.take(QUANTILES, chosen, out=noise.normal[:length], mode="clip")  # without a buffer
-        else:
-            source.standard_normal(dtype=np.float32, out=noise.normal[:length])
-        source.random(dtype=np.float32, out=noise.uniform[:length])
-        source.random(out=noise.accept[:length])
-        return noise
+        return self._filled(room, length, self._groups.size, {group: slice(0, self._groups.sizes[group])})
 
     def block(self, room: int, length: int) -> Noise:
         """The same for all chains, where the programs want it."""
-        parts = [self.of_group(group, room, length) for group in range(self._groups.count)]
-        joined = lambda *parts: np.concatenate(parts, axis=1)[:, : self._groups.chains]  # noqa: E731
-        whole = jax.tree.map(joined, *parts) if len(parts) > 1 else parts[0]
+        size, chains = self._groups.size, self._groups.chains
+        columns = {group: slice(group * size, min((group + 1) * size, chains)) for group in range(self._groups.count)}
+        whole = self._filled(room, length, chains, columns)
         return whole if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in whole))
+
+    def _filled(self, room: int, length: int, rows: int, columns: dict[int, slice]) -> Noise:
+        noise = Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, rows)))
+        for group, chains in columns.items():
+            source = self._sources[group]
+            draw_normal = _draw_quantiles if self._kernel.any_symmetric_noise else np.random.Generator.standard_normal
+            draws = draw_normal, np.random.Generator.random, np.random.Generator.random
+            for draw, array in zip(draws, noise, strict=True):
+                part = array[:length, chains]
+                drawn = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
+                draw(source, dtype=drawn.dtype, out=drawn)
+                if drawn is not part:
+                    part[...] = drawn
+        return noise
+
+
+def _draw_quantiles(source: np.random.Generator, dtype: Any, out: np.ndarray) -> None:
+    """In pieces, because NumPy makes wide numbers of the indices."""
+    flat = out.reshape(-1)
+    for first in range(0, flat.size, 2**18):
+        piece = flat[first : first + 2**18]
+        np.take(QUANTILES, source.integers(len(QUANTILES), size=piece.size, dtype=np.uint16), out=piece, mode="clip")
 
 
 class DeviceNoise:

@@ -5,6 +5,7 @@ but fill the last device or group: these are members of no group, and so are in 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ class Chains(NamedTuple):
     """All that is carried from one iteration to the next."""
 
     point: Point  # batched: (N, d), (N,), (N, d), (N, d)
-    log_step: Any  # one a group
+    log_step: Any  # (N,) the same within a group
     clock: Any  # iterations since the metric last changed
     accepted: Any  # (N,) moves in the latest round
     nonfinite: Any  # (N,) non-finite proposals, ever
@@ -35,11 +36,12 @@ class Anchor(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a program tells of each iteration: acceptance and step of each of its groups, and its part of the sums for ρ²."""
+    """What a program tells of each iteration: sums over its chains."""
 
-    acceptance: Any  # (T, groups)
-    log_step: Any  # (T, groups)
-    sums: Any  # (T, 3, d)
+    probability: Any  # (T,) of acceptance, of chains inside the support
+    inside: Any  # (T,) how many these are
+    log_step: Any  # (T,)
+    moments: Any  # (T, 3, d), for ρ²
 
 
 class Programs(NamedTuple):
@@ -61,7 +63,7 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
     def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
         dtype = chains.log_step.dtype
         is_chain = jnp.sum(membership, axis=0)
-        group = jnp.argmax(membership, axis=0)
+        summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
 
         def evaluate_one(x) -> Point:
             if not kernel.uses_gradient:
@@ -74,34 +76,30 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
             now = jax.tree.map(lambda block: block[i], noise)
             push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
             one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
-            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step)[group])
-            # Chains that started outside the support and have not found it yet say nothing about the step.
-            inside = jnp.isfinite(chains.point.logdensity)
-            total = membership @ jnp.where(inside, outcome.probability, 0.0)
-            acceptance = total / jnp.maximum(membership @ inside.astype(dtype), 1)
+            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step))
+            # Chains that started outside the support and have not found it yet say nothing about the step; a group of only such
+            # chains keeps the one it has.
+            is_inside = jnp.isfinite(chains.point.logdensity).astype(dtype)
+            probability, inside = summed(membership, is_inside * outcome.probability), summed(membership, is_inside)
+            acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), kernel.target_acceptance)
             moved = Chains(
                 outcome.point,
-                adapt_step(chains.log_step, acceptance, chains.clock, kernel.target_acceptance),
+                adapt_step(chains.log_step, acceptance @ membership, chains.clock, kernel.target_acceptance),
                 chains.clock + 1,
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,
             )
-            sums = _correlation_sums(moved.point.position, anchor, is_chain)
-            latest = Told(acceptance, chains.log_step, sums)
+            shifted = moved.point.position - anchor.centre  # near zero, so that the sums lose no digits that matter
+            moments = summed(is_chain, shifted), summed(is_chain, shifted**2), jnp.sum(anchor.starts * shifted, axis=0)
+            latest = Told(jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step), jnp.stack(moments))
             return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
 
-        room, groups, dim = noise.accept.shape[0], len(membership), chains.point.position.shape[1]
-        empty = Told(*(jnp.zeros((room, *shape), dtype) for shape in [(groups,), (groups,), (3, dim)]))
+        room, dim = noise.accept.shape[0], chains.point.position.shape[1]
+        empty = Told(*(jnp.zeros((room, *shape), dtype) for shape in [(), (), (), (3, dim)]))
         chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
         return chains, place.whole(told)
 
     return Programs(evaluate, advance)
-
-
-def _correlation_sums(position, anchor: Anchor, is_chain):
-    """Over the chains of a program, for each coordinate: the sum, the sum of squares, and the product with the starts."""
-    shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
-    return jnp.stack([is_chain @ shifted, is_chain @ shifted**2, jnp.sum(anchor.starts * shifted, axis=0)])
 
 
 def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:

@@ -155,7 +155,7 @@ class Walk:
     @property
     def step_length(self) -> float:
         """The step as a length in whitened space: the others' h is the variance of an increment, HMC's a leapfrog step."""
-        step = float(np.exp(np.mean(np.asarray(self.chains.log_step))))
+        step = float(np.exp(np.mean(self.engine.host(self.chains.log_step))))
         return step if isinstance(self.engine.kernel, HMC) else float(np.sqrt(step))
 
     @property
@@ -176,7 +176,7 @@ class Walk:
 def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray) -> float:
     """A first step size with an acceptance near its target, tried on pilot draws so that no iteration is wasted on it."""
     target = engine.kernel.target_acceptance
-    log_step = float(chains.log_step[0])  # all groups begin with the same
+    log_step = float(engine.host(chains.log_step)[0])  # all begin with the same
     for _ in range(MOST_PROBES):
         trial = chains._replace(log_step=chains.log_step * 0 + log_step)
         acceptance = float(engine.advance(trial, metric, starts, 1)[1].acceptance[0])
