@@ -23,6 +23,11 @@ COVARIANCE, PRECISION, _ = paper_gaussian(DIM)
 METRIC = Dense(np.linalg.cholesky(COVARIANCE))
 
 
+@pytest.fixture(autouse=True)
+def threads_for_the_smallest(monkeypatch):
+    monkeypatch.setattr(taddaa.engine, "THREADS_OPERATIONS", 0)
+
+
 def gaussian() -> Target:
     return Target(gaussian_logdensity, DIM, data=PRECISION)
 
@@ -93,6 +98,12 @@ def test_the_trace_is_over_all_groups():
     expected = max(np.corrcoef(starts[:, i], moved.point.position[:, i])[0, 1] ** 2 for i in range(DIM))
     assert trace.rho2[-1] == pytest.approx(expected, rel=1e-4)
     assert moved.accepted.sum() / (387 * 50) == pytest.approx(trace.acceptance.mean(), abs=0.01)
+
+
+def test_gradients_that_cost_nothing_are_not_worth_threads(monkeypatch):
+    monkeypatch.undo()
+    assert not walked(gaussian(), 120, 2)[0]._apart
+    assert walked(Target(lambda x, data: -jnp.sum((data @ x) ** 2), DIM, data=np.ones((500, DIM))), 120, 2)[0]._apart
 
 
 def test_single_precision_in_threads():

@@ -32,6 +32,7 @@ BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**25  # of random numbers, so that memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 10**6  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
+THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
 
 
@@ -179,7 +180,9 @@ class Engine:
             return False
         draws = jax.ShapeDtypeStruct((self.chains, self.target.dim), self.dtype)
         with self._watch():
-            return may_run_twice_at_once(self._programs.evaluate.lower(draws, self._data).compile().as_text())
+            gradients = self._programs.evaluate.lower(draws, self._data).compile()
+        operations = (gradients.cost_analysis() or {}).get("flops", np.inf)
+        return operations >= THREADS_OPERATIONS and may_run_twice_at_once(gradients.as_text())
 
     def _lanes(self, chains: Chains, starts: np.ndarray) -> list[_Lane]:
         """One for all chains, or one for each group."""
