@@ -1,5 +1,7 @@
 """Chains in groups: each with its own step and random numbers, in threads or in one program, with the same outcome."""
 
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import jax
@@ -230,3 +232,21 @@ def test_groups_draw_independent_numbers():
     first, second = (noise.of_group(group, 40, 40) for group in (0, 1))
     for ours, theirs in zip(first, second, strict=True):
         assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] == pytest.approx(0, abs=4 / np.sqrt(ours.size))
+
+
+# What only experience shows -------------------------------------------------------------------------------------------
+
+PRODUCTS = """
+import numpy as np, jax.numpy as jnp, taddaa
+def logdensity(x, data):
+    hidden = jnp.tanh(data @ x.reshape(5, 6))
+    return -0.5 * x @ x - jnp.sum((hidden @ hidden.T) ** 2) / 1000
+target = taddaa.Target(logdensity, 30, data=np.random.default_rng(0).standard_normal((40, 5)))
+for seed in range(3):
+    taddaa.diagnose(target, taddaa.Gaussian(np.zeros(30), np.ones(30)), settings=taddaa.Settings(groups=4, budget=1), seed=seed)
+"""
+
+
+def test_matrix_products_side_by_side_come_to_an_end():
+    """XLA's own operations do not wait for each other's threads; a release in which they do would hang here, and not at a user's."""
+    subprocess.run([sys.executable, "-c", PRODUCTS], check=True, timeout=120)
