@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 
+from .distributions import normal_logpdf, normal_quantile, t_logpdf, t_quantile
 from .errors import InputError, whole_dimension
 
 # Fewer distinct draws than this share of all draws are particles or a stuck chain, not a sample.
@@ -69,14 +70,14 @@ class Gaussian(Approximation):
         return self._sd**2 if self._cholesky is None else self._cholesky @ self._cholesky.T
 
     def quantile(self, p):
-        return self._mean + self._sd * stats.norm.ppf(p)
+        return self._mean + self._sd * normal_quantile(p)
 
     def logdensity(self, x):
         centred = np.asarray(x) - self._mean
         if self._cholesky is None:
-            return stats.norm.logpdf(centred / self._sd).sum(-1) - np.log(self._sd).sum()
+            return normal_logpdf(centred / self._sd).sum(-1) - np.log(self._sd).sum()
         white = linalg.solve_triangular(self._cholesky, centred.T, lower=True).T
-        return stats.norm.logpdf(white).sum(-1) - np.log(np.diag(self._cholesky)).sum()
+        return normal_logpdf(white).sum(-1) - np.log(np.diag(self._cholesky)).sum()
 
 
 class StudentT(Approximation):
@@ -99,10 +100,10 @@ class StudentT(Approximation):
             return np.where(self.df > 2, self.scale**2 * self.df / (self.df - 2), np.nan)
 
     def quantile(self, p):
-        return self.loc + self.scale * stats.t.ppf(p, self.df)
+        return self.loc + self.scale * t_quantile(p, self.df)
 
     def logdensity(self, x):
-        return np.sum(stats.t.logpdf(np.asarray(x), self.df, self.loc, self.scale), axis=-1)
+        return np.sum(t_logpdf((np.asarray(x) - self.loc) / self.scale, self.df) - np.log(self.scale), axis=-1)
 
 
 class Draws(Approximation):

@@ -9,7 +9,8 @@ share, and nearly so without: the paper's Theorem 1.) Plain SciPy in float64; no
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+
+from .distributions import chi2_quantile, normal_quantile, t_quantile, trimmed_mean
 
 MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
 
@@ -37,7 +38,7 @@ def mean_interval(window: np.ndarray, level: float) -> Interval:
     """x̄ ± t_{N−1}(1−α/2) s/√N; exact for normal draws, and by the central limit theorem otherwise (section 3)."""
     averages = window.mean(axis=1)
     count = len(averages)
-    half = stats.t.ppf((1 + level) / 2, count - 1) * averages.std(axis=0, ddof=1) / np.sqrt(count)
+    half = t_quantile((1 + level) / 2, count - 1) * averages.std(axis=0, ddof=1) / np.sqrt(count)
     centre = averages.mean(axis=0)
     return Interval(centre, centre - half, centre + half)
 
@@ -48,7 +49,7 @@ def log_variance_chi2(window: np.ndarray, level: float) -> Interval:
     count = len(last)
     with np.errstate(divide="ignore"):
         estimate = np.log(last.var(axis=0, ddof=1))
-    upper, lower = (float(stats.chi2.ppf(tail, count - 1)) for tail in ((1 - level) / 2, (1 + level) / 2))
+    upper, lower = (float(chi2_quantile(tail, count - 1)) for tail in ((1 - level) / 2, (1 + level) / 2))
     return Interval(estimate, estimate + np.log((count - 1) / lower), estimate + np.log((count - 1) / upper))
 
 
@@ -60,14 +61,14 @@ def log_variance_bonett(window: np.ndarray, level: float) -> Interval:
     count, states = window.shape[:2]
     total = count * states
     flat = window.reshape(total, -1)
-    trimmed = stats.trim_mean(flat, min(0.25, 1 / (2 * np.sqrt(max(total - 4, 1)))), axis=0)
+    trimmed = trimmed_mean(flat, min(0.25, 1 / (2 * np.sqrt(max(total - 4, 1)))))
     squares = ((window - flat.mean(axis=0)) ** 2).mean(axis=1)
     about_trimmed = ((window - trimmed) ** 2).mean(axis=1)
     mean_square = squares.mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         kurtosis = (about_trimmed**2).mean(axis=0) / mean_square**2
         estimate = np.log(mean_square * total / (total - 1))
-    z = stats.norm.ppf((1 + level) / 2)
+    z = normal_quantile((1 + level) / 2)
     small_sample = count / (count - z) if count > z else np.inf
     error = small_sample * np.sqrt(np.maximum(kurtosis - (count - 3) / count, 0) / (count - 1))
     centre = estimate + np.log(small_sample)
@@ -99,6 +100,8 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     Where a rank falls outside 1..n the limit is infinite: so few draws say nothing there. For W > 1, n is the effective
     number of draws that the spread of the chains' own frequencies gives (as Korn and Graubard do for clustered samples).
     """
+    from scipy import stats  # only quantiles pay for its import
+
     count, states, columns = window.shape
     total = count * states
     ordered = np.sort(window.reshape(total, columns), axis=0)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from .approximation import Approximation, Draws, Gaussian
+from .distributions import normal_cdf, normal_quantile
 from .engine import Engine
 from .errors import InputError
 from .functional import Covariance, Functional
@@ -22,7 +22,7 @@ REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
 PIECE = 500  # rows judged at a time
 LEAST_SEEN = 10  # chains that must differ from the rest for a mean or variance to have an interval
 FOUND_PROBABILITY = 0.95  # with which an error of the size `detectable` is found
-ONE_SIGMA = 2 * stats.norm.cdf(1) - 1
+ONE_SIGMA = 2 * normal_cdf(1.0) - 1
 
 
 class Judgement(NamedTuple):
@@ -130,7 +130,7 @@ class Questions:
         # What was never seen to vary may do so where no chain came: no size of error would surely have shown.
         fixed = same & ~self._exact
         half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
-        detectable = half * (1 + stats.norm.ppf(FOUND_PROBABILITY) / stats.norm.ppf((1 + level) / 2))
+        detectable = half * (1 + normal_quantile(FOUND_PROBABILITY) / normal_quantile((1 + level) / 2))
         with np.errstate(divide="ignore", invalid="ignore"):
             relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
             relative_detectable = np.where(same, 0.0, np.where(np.isfinite(detectable), detectable / unit, np.inf))

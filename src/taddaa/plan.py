@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from .distributions import chi2_quantile, t_quantile
 from .kernel import HMC, Kernel
 
 # The paper's constant c in T = ⌊c d^γ⌋ (section 3.3).
@@ -23,13 +23,13 @@ class Plan:
 
 def chains_for_mean(tolerance: float, level: float) -> int:
     """Smallest n with t_{n−1}(1−α/2)/√n ≤ tolerance: the half-width of a mean's interval, in standard deviations."""
-    return _smallest(lambda n: stats.t.ppf((1 + level) / 2, n - 1) / math.sqrt(n) <= tolerance)
+    return _smallest(lambda n: t_quantile((1 + level) / 2, n - 1) / math.sqrt(n) <= tolerance)
 
 
 def chains_for_variance(tolerance: float, level: float) -> int:
     """Smallest n with log(χ²_{n−1}(1−α/2)/χ²_{n−1}(α/2)) ≤ 2·tolerance: half the width of a log variance's interval."""
     upper, lower = (1 + level) / 2, (1 - level) / 2
-    return _smallest(lambda n: math.log(stats.chi2.ppf(upper, n - 1) / stats.chi2.ppf(lower, n - 1)) <= 2 * tolerance)
+    return _smallest(lambda n: math.log(chi2_quantile(upper, n - 1) / chi2_quantile(lower, n - 1)) <= 2 * tolerance)
 
 
 def iterations_for(kernel: Kernel, dim: int) -> int:

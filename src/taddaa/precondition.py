@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
 
 from .approximation import Approximation
+from .distributions import chi2_quantile, normal_quantile
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
 LARGEST_FULL = 2000
@@ -183,7 +183,7 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
 def _spread(values: np.ndarray) -> np.ndarray:
     """A standard deviation that a few wild values do not move: from the quartiles, or the plain one if they coincide."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
-    robust = (high - low) / (2 * stats.norm.ppf(0.75))
+    robust = (high - low) / (2 * normal_quantile(0.75))
     return np.where(robust > 0, robust, values.std(axis=0))
 
 
@@ -199,7 +199,7 @@ def _tempered_weights(r: np.ndarray) -> np.ndarray:
     """
     squared = np.sum(r**2, axis=1)
     dim = r.shape[1]
-    ordinary = np.median(squared) * stats.chi2.ppf(0.999, dim) / stats.chi2.ppf(0.5, dim)
+    ordinary = np.median(squared) * chi2_quantile(0.999, dim) / chi2_quantile(0.5, dim)
     return ordinary / np.maximum(squared, ordinary) if ordinary > 0 else np.ones(len(r))
 
 

@@ -7,10 +7,10 @@ the chains could have moved. Each check looks for one way in which either fails,
 from collections.abc import Callable
 
 import numpy as np
-from scipy import stats
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from .check import Check
+from .distributions import chi2_upper_quantile, normal_upper_quantile, rank_correlation, ranks
 from .judgement import PIECE, Judgement, Questions
 from .walk import Walk, squared_correlation
 
@@ -77,7 +77,7 @@ def settled(walk: Walk, questions: Questions, directions: np.ndarray) -> Check:
     along = np.stack([snapshot.positions @ directions for snapshot in walk.snapshots], axis=1)
     hidden = [_paired_z(along, early, late), _paired_z((along - along.mean(axis=(0, 1))) ** 2, early, late)]
     z, z_hidden = np.abs(np.concatenate(scores)), np.abs(np.concatenate(hidden))
-    cutoff = float(stats.norm.isf(TEST_LEVEL / 2 / (len(z) + len(z_hidden))))
+    cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (len(z) + len(z_hidden))))
     moving = np.flatnonzero(z > cutoff)
     anything = bool(moving.size or np.any(z_hidden > cutoff))
     return Check(
@@ -106,7 +106,7 @@ def overshoot(walk: Walk, reference: np.ndarray) -> Check:
     beyond = np.maximum(low - estimate, estimate - high)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.nan_to_num(np.where(error > 0, beyond / error, 0.0), nan=0.0, posinf=0.0)
-    cutoff = float(stats.norm.isf(TEST_LEVEL / z.size))
+    cutoff = float(normal_upper_quantile(TEST_LEVEL / z.size))
     flagged = np.flatnonzero((z > cutoff).any(axis=0))
     return Check(
         "no overshoot",
@@ -174,7 +174,7 @@ def stein(walk: Walk) -> Check:
         virial += (snapshot.positions - centre) * snapshot.gradients / len(late)
     statistics = np.concatenate([_mean_z(force), _mean_z(virial)])
     worst = float(np.nan_to_num(np.abs(statistics)).max())
-    cutoff = max(STEIN_CUTOFF, float(stats.norm.isf(TEST_LEVEL / 10 / len(statistics))))
+    cutoff = max(STEIN_CUTOFF, float(normal_upper_quantile(TEST_LEVEL / 10 / len(statistics))))
     return Check(
         "gradients balance",
         worst < cutoff,
@@ -214,7 +214,7 @@ def narrow_regions(walk: Walk) -> Check:
     at_start, *late = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in (walk.origin, *walk.snapshots[1:])]
     force, rejected = np.mean(late, axis=0), 1 - walk.acceptance_of_chains
     varied = np.ptp(rejected) > 0 and np.ptp(force) > 0
-    narrow = bool(varied and stats.spearmanr(rejected, force).statistic >= NARROW_CUTOFF)
+    narrow = bool(varied and rank_correlation(rejected, force) >= NARROW_CUTOFF)
     gained = np.stack([force - at_start, np.mean((late - np.mean(late)) ** 2, axis=0) - (at_start - at_start.mean()) ** 2], axis=1)
     change = float(np.abs(_mean_z(gained)).max()) if narrow else 0.0
     return Check("all chains move", change < CHANGE_CUTOFF, change, CHANGE_CUTOFF, message, slow_for_good=narrow)
@@ -318,13 +318,13 @@ def row_rho2(walk: Walk, questions: Questions) -> np.ndarray:
 
 def _memory_cutoff(chains: int, tests: int) -> float:
     """The paper's 0.1, or what independent starts and ends would exceed by chance where chains are few."""
-    return max(RHO2_CUTOFF, float(stats.chi2.isf(TEST_LEVEL / tests, 1)) / chains)
+    return max(RHO2_CUTOFF, float(chi2_upper_quantile(TEST_LEVEL / tests, 1)) / chains)
 
 
 def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """The largest squared correlation of three kinds, for each column."""
-    ranks = [stats.rankdata(part, axis=0) / len(part) - 0.5 for part in (start, moved)]
-    pairs = [(start, moved), tuple(ranks), tuple(np.abs(rank) for rank in ranks)]
+    ranked = [ranks(part) / len(part) - 0.5 for part in (start, moved)]
+    pairs = [(start, moved), tuple(ranked), tuple(np.abs(rank) for rank in ranked)]
     return np.max([squared_correlation(*pair) for pair in pairs], axis=0)
 
 
