@@ -234,8 +234,8 @@ def percent(share: float) -> str:
 def source_key() -> str:
     """A hash of the package's and the problems' source: what was measured with other code is not used."""
     files = [*sorted((ROOT / "src" / "taddaa").glob("*.py")), Path(__file__).parent / "problems.py"]
-    engine = """adapt approximation diagnosis distributions engine functional groups interval judgement kernel noise outcome plan
-        precondition problems program reliability settings target walk""".split()
+    engine = {"adapt", "approximation", "diagnosis", "distributions", "engine", "functional", "groups", "interval", "judgement"}
+    engine |= {"kernel", "noise", "outcome", "plan", "precondition", "problems", "program", "reliability", "settings", "target", "walk"}
     return hashlib.sha256(b"".join(path.read_bytes() for path in files if path.stem in engine)).hexdigest()[:12]
 
 
