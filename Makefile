@@ -10,7 +10,7 @@ demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
 
 test: $(VENV)/.test ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not stan and not torch"
+	$(BIN)/python -m pytest -rs -n 2 --dist loadfile -m "not slow and not stan and not torch"
 
 test-slow: $(VENV)/.test ## the slow statistical tests
 	$(BIN)/python -m pytest -m slow

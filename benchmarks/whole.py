@@ -212,7 +212,7 @@ def main() -> None:
             f"A second call on the same target, with another approximation and seed, compiles {second_call()} programs.",
             "## Memory",
             f"N = {CHAINS}, d = 10,000, a Gaussian target: the process peaks {memory:,.0f} MB above what the model's own batched gradient "
-            "takes. Nothing of size N·T·d is kept: chains, six snapshots and a block of random numbers are.",
+            "takes. Nothing of size N·T·d is kept: chains, six snapshots and two blocks of random numbers are.",
             "## Growth with dimension",
             "The loop alone, on a Gaussian target whose gradient costs nothing, with a diagonal metric: nearly in proportion to d·T(d), "
             "and above that where the chains no longer fit into the processor's caches. With the default metric, a full matrix up to "

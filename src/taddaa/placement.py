@@ -41,7 +41,7 @@ class Placement:
 
     @property
     def padding(self) -> int:
-        """Copies of the last chain that fill the last devices; they have no weight anywhere."""
+        """Rows that begin as copies of the last chain and fill the last devices; they have no weight anywhere."""
         return -self.chains % self.shards
 
     def across(self, array: Any, dtype: Any = None, axis: int = 0) -> jax.Array:

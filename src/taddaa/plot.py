@@ -102,7 +102,7 @@ def marginals(report: Report, parameters: Sequence[str] | None = None, top: int 
 
 
 def kernel(report: Report) -> "Figure":
-    """Mean acceptance and the shared step size at each iteration."""
+    """Mean acceptance and the step size (the geometric mean over groups) at each iteration."""
     figure, (above, below) = _figure(2, width=7, height=4.5)
     iteration = np.arange(1, len(report.paths.acceptance) + 1)
     above.plot(iteration, report.paths.acceptance, color=BLUE, lw=1.2)

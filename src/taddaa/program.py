@@ -62,7 +62,7 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
     @jax.jit
     def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
         dtype = chains.log_step.dtype
-        is_chain = jnp.sum(membership, axis=0)
+        is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
         summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
 
         def evaluate_one(x) -> Point:
@@ -84,7 +84,7 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
             acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), kernel.target_acceptance)
             moved = Chains(
                 outcome.point,
-                adapt_step(chains.log_step, acceptance @ membership, chains.clock, kernel.target_acceptance),
+                adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel.target_acceptance),
                 chains.clock + 1,
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,

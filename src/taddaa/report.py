@@ -79,7 +79,7 @@ class Paths:
     reference: np.ndarray  # (rows,), the approximation's own value on that scale
     unit: np.ndarray  # (rows,), what relative bounds are measured in, on that scale
     acceptance: np.ndarray  # (T,)
-    step: np.ndarray  # (T,)
+    step: np.ndarray  # (T,), the geometric mean over groups
     rho2_max: np.ndarray  # (T,), over the flat coordinates
 
 

@@ -62,7 +62,7 @@ class Chaos(Study):
         sd = np.sqrt(np.diag(synthetic.gaussian_covariance(d)))
         start = Gaussian(chosen["shift"] * sd, chosen["scale"] * sd)
         settings = METHODS[chosen["method"]](
-            kernel=chosen["kernel"], chains=chosen["chains"], iterations=chosen["iterations"], budget=1, simultaneous=False
+            kernel=chosen["kernel"], chains=chosen["chains"], iterations=chosen["iterations"], budget=1, simultaneous=False, groups=1
         )
         steps, states, rows = [], [], []
         for seed in range(chosen["replications"]):
