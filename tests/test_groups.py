@@ -63,9 +63,15 @@ def test_sizes(chains, wanted, sizes):
     np.testing.assert_array_equal(membership.sum(axis=0), [1] * chains + [0] * 5)
 
 
-def test_groups_must_be_a_positive_number():
+@pytest.mark.parametrize("groups", [0, None, 1.5, True, "2"])
+def test_groups_must_be_a_positive_number(groups):
     with pytest.raises(InputError, match="groups must be a whole number of at least 1"):
-        Settings(groups=0)
+        Settings(groups=groups)
+    with pytest.raises(InputError, match="states must be a whole number of at least 1"):
+        Settings(states=groups)
+
+
+def test_the_paper_has_one_group():
     assert Settings.paper().groups == 1
 
 

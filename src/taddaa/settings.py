@@ -69,8 +69,10 @@ class Settings:
                 raise InputError(f"{name} must be a positive number, got {value!r}")
         if not _is_number(self.budget) or not 1 <= self.budget < np.inf:
             raise InputError(f"budget must be at least 1 (in planned iterations), got {self.budget!r}")
-        _whole("chains", self.chains, 10, "variances and correlations over chains mean nothing with fewer")
-        _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
+        if self.chains is not None:
+            _whole("chains", self.chains, 10, "variances and correlations over chains mean nothing with fewer")
+        if self.iterations is not None:
+            _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
         _whole("groups", self.groups, 1, "all chains together are one group")
         _whole("states", self.states, 1, "the last state is the least that can be used")
         if self.states > 4:
@@ -111,7 +113,5 @@ def _one_of(name: str, value, allowed) -> None:
 
 
 def _whole(name: str, value, least: int, why: str) -> None:
-    if value is None:
-        return
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least} ({why}), got {value!r}")
