@@ -17,15 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from section import write_section
 
-from taddaa.engine import Engine
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.meter import Meter
 from taddaa.experiments import models
 from taddaa.experiments.data import Dataset
-from taddaa.kernel import HMC, KERNELS, Kernel
-from taddaa.meter import Meter
+from taddaa.moves.kernel import HMC, KERNELS, Kernel
+from taddaa.moves.precondition import Dense
 from taddaa.plan import iterations_for
-from taddaa.precondition import Dense
+from taddaa.problem.target import Target
 from taddaa.settings import Settings
-from taddaa.target import Target
 
 CHAINS = 387
 INTRODUCTION = """## The loop

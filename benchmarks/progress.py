@@ -14,8 +14,8 @@ import numpy as np
 from loop import network
 
 import taddaa
-from taddaa.terminal import REDRAW_SECONDS, ProgressLine, line
-from taddaa.walk import Progress
+from taddaa.chains.walk import Progress
+from taddaa.cli.terminal import REDRAW_SECONDS, ProgressLine, line
 
 TURNS = 9
 

@@ -23,14 +23,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy.optimize import nnls
 
-from taddaa.engine import Engine
-from taddaa.kernel import Barker, Noise, Point
-from taddaa.meter import Meter
-from taddaa.placement import AXIS, Placement
-from taddaa.precondition import Diagonal, DiagonalLowRank
-from taddaa.program import Anchor, Chains, programs_of
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.meter import Meter
+from taddaa.chains.machine.placement import AXIS, Placement
+from taddaa.chains.machine.program import Anchor, Chains, programs_of
+from taddaa.moves.kernel import Barker, Noise, Point
+from taddaa.moves.precondition import Diagonal, DiagonalLowRank
+from taddaa.problem.target import Target
 from taddaa.settings import Settings
-from taddaa.target import Target
 
 DEVICES = 64
 CHAINS, GROUPS, RANK, WORD = 387, Settings().groups, 20, 4  # single precision

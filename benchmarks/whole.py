@@ -23,12 +23,12 @@ import numpy as np
 from section import write_section
 
 import taddaa
-from taddaa.engine import Engine
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.meter import Meter
 from taddaa.experiments import data, models
-from taddaa.kernel import Barker
-from taddaa.meter import Meter
+from taddaa.moves.kernel import Barker
+from taddaa.moves.precondition import Diagonal
 from taddaa.plan import iterations_for
-from taddaa.precondition import Diagonal
 
 BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "img" / "growth.png"

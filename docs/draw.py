@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import taddaa
-from taddaa import demo, plot
+from taddaa import plot
+from taddaa.cli import demo
 
 HERE = Path(__file__).parent / "img"
 EXAMPLES = (

@@ -233,10 +233,10 @@ def percent(share: float) -> str:
 
 def source_key() -> str:
     """A hash of the package's and the problems' source: what was measured with other code is not used."""
-    files = [*sorted((ROOT / "src" / "taddaa").glob("*.py")), Path(__file__).parent / "problems.py"]
-    engine = {"adapt", "approximation", "diagnosis", "distributions", "engine", "functional", "groups", "interval", "judgement"}
-    engine |= {"kernel", "noise", "outcome", "plan", "precondition", "problems", "program", "reliability", "settings", "target", "walk"}
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files if path.stem in engine)).hexdigest()[:12]
+    package = ROOT / "src" / "taddaa"
+    rooms = [path for room in ("formulas", "problem", "moves", "chains", "verdict") for path in (package / room).rglob("*.py")]
+    files = [package / "diagnosis.py", package / "plan.py", package / "settings.py", *sorted(rooms), Path(__file__).parent / "problems.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def write_whole(path: Path, text: str) -> None:

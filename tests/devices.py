@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import taddaa.engine
+import taddaa.chains.machine.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import HMC, RWMH, Barker, Gaussian, InputError, Mean, Settings, Target, Variance, diagnose
-from taddaa.engine import Engine
-from taddaa.groups import Groups
-from taddaa.meter import Meter
-from taddaa.noise import DeviceNoise
-from taddaa.placement import Placement
-from taddaa.precondition import Dense
-from taddaa.problem_file import load_problem
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.groups import Groups
+from taddaa.chains.machine.meter import Meter
+from taddaa.chains.machine.noise import DeviceNoise
+from taddaa.chains.machine.placement import Placement
+from taddaa.cli.problem_file import load_problem
+from taddaa.moves.precondition import Dense
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DIM, ROWS = 3, 400
@@ -75,11 +75,11 @@ def resumed(checkpoint: Path):
 
 
 def with_the_noise_of_accelerators():
-    host, taddaa.engine.HostNoise = taddaa.engine.HostNoise, DeviceNoise
+    host, taddaa.chains.machine.engine.HostNoise = taddaa.chains.machine.engine.HostNoise, DeviceNoise
     try:
         return plain(Barker())
     finally:
-        taddaa.engine.HostNoise = host
+        taddaa.chains.machine.engine.HostNoise = host
 
 
 def on_the_users_scale():

@@ -69,8 +69,8 @@ def gaussian_logdensity(x, precision):
 def run_chains(known: Known, kernel, starts, metric, iterations: int, seed: int = 0, step: float | None = None):
     """Carry starts through the engine, under a given metric: (final positions, trace)."""
     from taddaa import Target
-    from taddaa.engine import Engine
-    from taddaa.meter import Meter
+    from taddaa.chains.machine.engine import Engine
+    from taddaa.chains.machine.meter import Meter
 
     with jax.enable_x64(True):
         engine = Engine(Target(known.logdensity, known.dim), kernel, len(starts), seed, "float64", Meter(), 2)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taddaa
-from taddaa.demo import problem
+from taddaa.cli.demo import problem
 
 NASTY = (
     "<script>document.title='owned'</script>",

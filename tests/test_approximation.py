@@ -9,7 +9,7 @@ from scipy import stats
 
 from known import COVARIANCE
 from taddaa import Draws, Gaussian, Sampler, StudentT
-from taddaa.approximation import as_approximation
+from taddaa.problem.approximation import as_approximation
 
 MEAN = np.array([1.0, -2.0])
 

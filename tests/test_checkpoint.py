@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import taddaa.checkpoint
-import taddaa.engine
+import taddaa.chains.checkpoint
+import taddaa.chains.machine.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Target, cli, diagnose
-from taddaa.precondition import Found
+from taddaa.moves.precondition import Found
 
 TESTS = Path(__file__).parent
 _, PRECISION, SD = paper_gaussian(4)
@@ -48,7 +48,7 @@ class Killed(BaseException):
 def run_killed_at(save: int, path, monkeypatch, **more) -> bool:
     """A run that ends right after its nth save; False if there are fewer."""
     with monkeypatch.context() as patch:
-        write, saves = taddaa.checkpoint._write, []
+        write, saves = taddaa.chains.checkpoint._write, []
 
         def counted(*arguments):
             write(*arguments)
@@ -56,7 +56,7 @@ def run_killed_at(save: int, path, monkeypatch, **more) -> bool:
             if len(saves) == save:
                 raise Killed
 
-        patch.setattr(taddaa.checkpoint, "_write", counted)
+        patch.setattr(taddaa.chains.checkpoint, "_write", counted)
         try:
             run(path, **more)
         except Killed:
@@ -193,7 +193,7 @@ def test_the_command_line(tmp_path, capsys):
 
 
 def test_the_random_numbers_of_accelerators_go_on_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(taddaa.engine, "HostNoise", taddaa.engine.DeviceNoise)
+    monkeypatch.setattr(taddaa.chains.machine.engine, "HostNoise", taddaa.chains.machine.engine.DeviceNoise)
     path = tmp_path / "run.ckpt"
     assert run_killed_at(7, path, monkeypatch)
     assert content(run(path)) == content(run())
@@ -282,7 +282,7 @@ def test_truncated_and_damaged_files_are_refused(saved):
 
 def stored(path):
     arrays: dict = {}
-    header = taddaa.checkpoint._encoded(taddaa.checkpoint._read(path), arrays)
+    header = taddaa.chains.checkpoint._encoded(taddaa.chains.checkpoint._read(path), arrays)
     return header, [(name, array.dtype, array.shape, array.tobytes()) for name, array in arrays.values()]
 
 
@@ -323,7 +323,7 @@ def test_a_metric_of_the_users_own_is_refused(tmp_path):
 
 def test_another_format_is_refused(saved, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(taddaa.checkpoint, "FORMAT_VERSION", 3)
+        patch.setattr(taddaa.chains.checkpoint, "FORMAT_VERSION", 3)
         with pytest.raises(InputError, match="has format version 2, and this taddaa reads 3; finish it with the version that wrote it"):
             run(saved)
 
@@ -345,6 +345,6 @@ def test_bad_paths_are_refused_before_the_work(path, message):
 
 def test_another_source_of_random_numbers_is_refused(saved, monkeypatch):
     """As when a run begun on a CPU goes on on a GPU."""
-    monkeypatch.setattr(taddaa.engine, "HostNoise", taddaa.engine.DeviceNoise)
+    monkeypatch.setattr(taddaa.chains.machine.engine, "HostNoise", taddaa.chains.machine.engine.DeviceNoise)
     with pytest.raises(InputError, match="the source of random numbers was the host and is a device"):
         run(saved)

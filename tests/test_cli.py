@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from sample_reports import clean_report, demo_report, doubtful_report
-from taddaa import cli, refit, terminal
-from taddaa.kernel import as_kernel
-from taddaa.walk import Progress
+from taddaa import cli
+from taddaa.chains.walk import Progress
+from taddaa.cli import terminal
+from taddaa.moves.kernel import as_kernel
+from taddaa.report import refit
 
 GOOD = """
 import jax.numpy as jnp

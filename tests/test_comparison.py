@@ -12,7 +12,7 @@ from blackjax.diagnostics import psis_weights
 import taddaa
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Draws, Gaussian, InputError, Mean, Sampler, Settings, StudentT, Target, Variance, compare, k_hat
-from taddaa.comparison import WHOLE, Weights, _moments, comparators_of, two_divergence_bound, wasserstein_bound
+from taddaa.comparison.compare import WHOLE, Weights, _moments, comparators_of, two_divergence_bound, wasserstein_bound
 
 DIM = 3
 COVARIANCE, PRECISION, CONDITIONAL_SD = paper_gaussian(DIM)

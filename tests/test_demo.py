@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sample_reports import demo_report
-from taddaa import cli, demo
+from taddaa import cli
+from taddaa.cli import demo
 
 
 def test_counts_are_the_published_totals():

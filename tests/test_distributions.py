@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taddaa import distributions as ours
+from taddaa.formulas import distributions as ours
 
 PROBABILITIES = np.array([1e-8, 1e-4, 0.025, 0.3, 0.5, 0.75, 0.975, 0.9999])
 DEGREES = [0.7, 1, 2.5, 10, 386, 5000, 1e10]

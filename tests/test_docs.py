@@ -9,7 +9,7 @@ import pytest
 from sample_reports import demo_report
 from taddaa import cli
 from taddaa.experiments import STUDIES
-from taddaa.page import EXPLAINED
+from taddaa.show.page import EXPLAINED
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -10,10 +10,10 @@ import pytest
 import taddaa
 from known import COVARIANCE, KNOWN, gaussian_logdensity, paper_gaussian, run_chains
 from taddaa import RWMH, Barker, Gaussian, Settings, Target
-from taddaa.adapt import adapt_step
-from taddaa.engine import Engine
-from taddaa.meter import Meter
-from taddaa.precondition import Dense, Diagonal
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.meter import Meter
+from taddaa.moves.adapt import adapt_step
+from taddaa.moves.precondition import Dense, Diagonal
 
 PRECISION = np.linalg.inv(COVARIANCE)
 TARGET = Target(gaussian_logdensity, dim=2, data=PRECISION)

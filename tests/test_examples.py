@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import taddaa
-from taddaa.problem_file import load_problem
+from taddaa.cli.problem_file import load_problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 sys.path.insert(0, str(Path(__file__).with_name("interop")))

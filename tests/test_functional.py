@@ -7,7 +7,7 @@ from scipy import stats
 
 import taddaa
 from taddaa import Covariance, Draws, Gaussian, InputError, Mean, Quantile, Settings, StudentT, Target, Variance
-from taddaa.functional import as_functionals
+from taddaa.problem.functional import as_functionals
 
 MEAN = np.array([1.0, 0.0, -1.0])
 COVARIANCE = np.array([[2.0, 1.2, 0.0], [1.2, 1.0, 0.3], [0.0, 0.3, 0.5]])

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import taddaa.engine
+import taddaa.chains.machine.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import HMC, MALA, RWMH, Barker, Gaussian, InputError, Settings, Target, diagnose
-from taddaa.engine import Engine
-from taddaa.groups import Groups
-from taddaa.meter import Meter
-from taddaa.noise import QUANTILES, HostNoise
-from taddaa.placement import Placement
-from taddaa.precondition import Dense
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.groups import Groups
+from taddaa.chains.machine.meter import Meter
+from taddaa.chains.machine.noise import QUANTILES, HostNoise
+from taddaa.chains.machine.placement import Placement
+from taddaa.moves.precondition import Dense
 
 DIM = 3
 COVARIANCE, PRECISION, _ = paper_gaussian(DIM)
@@ -27,7 +27,7 @@ METRIC = Dense(np.linalg.cholesky(COVARIANCE))
 
 @pytest.fixture(autouse=True)
 def threads_for_the_smallest(monkeypatch):
-    monkeypatch.setattr(taddaa.engine, "THREADS_OPERATIONS", 0)
+    monkeypatch.setattr(taddaa.chains.machine.engine, "THREADS_OPERATIONS", 0)
 
 
 def gaussian() -> Target:
@@ -83,7 +83,7 @@ def test_the_paper_has_one_group():
 def test_threads_and_one_program_agree(kernel, chains, groups, monkeypatch):
     apart, moved, trace, _ = walked(gaussian(), chains, groups, kernel)
     assert apart._apart and all(apart._safe.values())
-    monkeypatch.setattr(taddaa.engine, "THREADS_NUMBERS", 0)
+    monkeypatch.setattr(taddaa.chains.machine.engine, "THREADS_NUMBERS", 0)
     together, expected, told, _ = walked(gaussian(), chains, groups, kernel)
     assert not together._apart
     for ours, theirs in zip(jax.tree.leaves(moved), jax.tree.leaves(expected), strict=True):
@@ -124,7 +124,7 @@ def test_a_report_does_not_depend_on_threads(monkeypatch):
     approximation = Gaussian(np.zeros(DIM), 0.5 * np.ones(DIM))
     settings = Settings(chains=101, iterations=30)
     apart = diagnose(gaussian(), approximation, settings=settings)
-    monkeypatch.setattr(taddaa.engine, "THREADS_NUMBERS", 0)
+    monkeypatch.setattr(taddaa.chains.machine.engine, "THREADS_NUMBERS", 0)
     together = diagnose(gaussian(), approximation, settings=settings)
     np.testing.assert_allclose([row.bound for row in apart.rows], [row.bound for row in together.rows], rtol=1e-6, atol=1e-9)
     assert apart.headline == together.headline

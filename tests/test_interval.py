@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from taddaa.interval import (
+from taddaa.formulas.interval import (
     Interval,
     bound,
     covariance_interval,

@@ -13,7 +13,7 @@ from scipy.special import log_expit
 
 from known import KNOWN, run_chains
 from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity
-from taddaa.kernel import KERNELS, Noise, Point, as_kernel, metropolis
+from taddaa.moves.kernel import KERNELS, Noise, Point, as_kernel, metropolis
 
 FACTORS = {
     "identity": np.eye(2),

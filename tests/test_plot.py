@@ -7,8 +7,8 @@ import pytest
 
 import taddaa
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
-from taddaa import plot, series
-from taddaa.report import ERROR, UNTRUSTED
+from taddaa.report.report import ERROR, UNTRUSTED
+from taddaa.show import plot, series
 
 REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
 PICTURES = {

@@ -7,7 +7,7 @@ import pytest
 import taddaa
 from known import COVARIANCE
 from taddaa import Draws, Fisher, FromApproximation, Gaussian, Identity, Sampler, StudentT
-from taddaa.precondition import Dense, Diagonal, DiagonalLowRank
+from taddaa.moves.precondition import Dense, Diagonal, DiagonalLowRank
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -179,7 +178,7 @@ def toy(monkeypatch):
     """The toy in the place of all studies."""
     monkeypatch.setattr(experiments, "STUDIES", {"toy": "nowhere"})
     monkeypatch.setattr("taddaa.experiments.page.STUDIES", {"toy": "nowhere", "other": "nowhere"})
-    monkeypatch.setattr(cli, "STUDIES", {"toy": "nowhere", "other": "nowhere"})
+    monkeypatch.setattr(cli.entry, "STUDIES", {"toy": "nowhere", "other": "nowhere"})
 
 
 def test_the_page_shows_every_claim_with_its_numbers(tmp_path, toy):
@@ -452,7 +451,7 @@ def test_quick_gaussian_finds_the_variances_and_not_the_means(out):
 
 def test_the_version_is_part_of_the_key(tmp_path, monkeypatch):
     reproduce(Toy(), tmp_path)
-    monkeypatch.setattr(run, "metadata", SimpleNamespace(version=lambda name: "99", PackageNotFoundError=Exception))
+    monkeypatch.setattr(run, "own_version", lambda: "99")
     newer = Toy()
     assert reproduce(newer, tmp_path)["taddaa"] == "99"
     assert newer.ran == [0, 1, 2, 3]

@@ -6,7 +6,7 @@ import pytest
 
 import taddaa
 from taddaa import InputError, Target
-from taddaa.target import as_target, flat_values
+from taddaa.problem.target import as_target, flat_values
 
 
 def standard(x):
@@ -70,7 +70,7 @@ def test_constrain_and_functions_may_take_the_data():
 
 def test_optional_second_arguments_are_not_data():
     """Only a function that needs two arguments is given the data."""
-    from taddaa.target import call_with_data
+    from taddaa.problem.target import call_with_data
 
     assert call_with_data(lambda x, power=2: x**power, 3.0, {"a": 1}) == 9.0
     assert call_with_data(lambda x, data: x + data, 3.0, 4.0) == 7.0

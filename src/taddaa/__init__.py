@@ -8,68 +8,73 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import fit
-    from .approximation import Approximation, Draws, Gaussian, Sampler, StudentT
-    from .comparison import Comparison, compare, k_hat
+    from .comparison.compare import Comparison, compare, k_hat
     from .diagnosis import diagnose
     from .errors import InputError, LostProcess, MissingExtra
-    from .functional import Covariance, Functional, Mean, Quantile, Variance
     from .interop.callback import from_callback
     from .interop.numpyro import from_numpyro
     from .interop.pymc import from_pymc
     from .interop.stan import from_stan
-    from .kernel import HMC, MALA, RWMH, Barker
-    from .precondition import Fisher, FromApproximation, Identity
-    from .report import DiagnosisError, Report
+    from .moves.kernel import HMC, MALA, RWMH, Barker
+    from .moves.precondition import Fisher, FromApproximation, Identity
+    from .problem.approximation import Approximation, Draws, Gaussian, Sampler, StudentT
+    from .problem.functional import Covariance, Functional, Mean, Quantile, Variance
+    from .problem.target import Target
+    from .report.report import DiagnosisError, Report
     from .settings import Settings
-    from .target import Target
+    from .show import plot
 
 _HOME = {
-    "Approximation": "approximation",
-    "Barker": "kernel",
-    "Comparison": "comparison",
-    "Covariance": "functional",
-    "DiagnosisError": "report",
-    "Draws": "approximation",
-    "Fisher": "precondition",
-    "FromApproximation": "precondition",
-    "Functional": "functional",
-    "Gaussian": "approximation",
-    "HMC": "kernel",
-    "Identity": "precondition",
+    "Approximation": "problem.approximation",
+    "Barker": "moves.kernel",
+    "Comparison": "comparison.compare",
+    "Covariance": "problem.functional",
+    "DiagnosisError": "report.report",
+    "Draws": "problem.approximation",
+    "Fisher": "moves.precondition",
+    "FromApproximation": "moves.precondition",
+    "Functional": "problem.functional",
+    "Gaussian": "problem.approximation",
+    "HMC": "moves.kernel",
+    "Identity": "moves.precondition",
     "InputError": "errors",
     "LostProcess": "errors",
-    "MALA": "kernel",
-    "Mean": "functional",
+    "MALA": "moves.kernel",
+    "Mean": "problem.functional",
     "MissingExtra": "errors",
-    "Quantile": "functional",
-    "RWMH": "kernel",
-    "Report": "report",
-    "Sampler": "approximation",
+    "Quantile": "problem.functional",
+    "RWMH": "moves.kernel",
+    "Report": "report.report",
+    "Sampler": "problem.approximation",
     "Settings": "settings",
-    "StudentT": "approximation",
-    "Target": "target",
-    "Variance": "functional",
-    "compare": "comparison",
+    "StudentT": "problem.approximation",
+    "Target": "problem.target",
+    "Variance": "problem.functional",
+    "compare": "comparison.compare",
     "diagnose": "diagnosis",
     "from_callback": "interop.callback",
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",
     "from_stan": "interop.stan",
-    "k_hat": "comparison",
+    "k_hat": "comparison.compare",
 }
+_MODULES = {"fit": "fit", "plot": "show.plot"}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605
 
 
 def __getattr__(name: str):
-    if name == "fit":
-        return import_module(".fit", __name__)
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(f".{_MODULES[name]}", __name__)
+    elif name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    elif name == "__version__":
+        value = import_module(".version", __name__).own_version()
+    else:
         raise AttributeError(f"module 'taddaa' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME, "fit"})
+    return sorted({*globals(), *_HOME, *_MODULES, "__version__"})

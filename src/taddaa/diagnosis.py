@@ -9,24 +9,24 @@ from typing import Any
 import jax
 import numpy as np
 
-from .approximation import Approximation, Draws, Inflated, as_approximation
-from .check import Check
-from .checkpoint import Checkpoint
-from .engine import Engine
+from .chains.checkpoint import Checkpoint
+from .chains.machine.engine import Engine
+from .chains.machine.meter import Meter
+from .chains.machine.placement import agreed, clear_loss
+from .chains.walk import Progress, Walk, find_step
 from .errors import InputError
-from .functional import Functional, as_functionals
+from .formulas.interval import bound, movement
 from .identity import identity, refuse_other_inputs
-from .interval import bound, movement
-from .judgement import Judgement, Questions, ask, refuse_nan
-from .meter import Meter
-from .outcome import report_of
-from .placement import agreed, clear_loss
 from .plan import Plan
-from .reliability import all_checks, correlation_check
-from .report import Report
+from .problem.approximation import Approximation, Draws, Inflated, as_approximation
+from .problem.functional import Functional, as_functionals
+from .problem.target import Target, as_target
+from .report.outcome import report_of
+from .report.report import Report
 from .settings import Settings
-from .target import Target, as_target
-from .walk import Progress, Walk, find_step
+from .verdict.check import Check
+from .verdict.judgement import Judgement, Questions, ask, refuse_nan
+from .verdict.reliability import all_checks, correlation_check
 
 
 def diagnose(

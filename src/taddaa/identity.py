@@ -2,20 +2,20 @@
 
 import re
 from dataclasses import fields
-from importlib import metadata
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .approximation import Approximation, Draws
-from .checkpoint import Checkpoint
-from .judgement import Questions
-from .placement import description, program_text, refuse_disagreement
+from .chains.checkpoint import Checkpoint
+from .chains.machine.placement import description, program_text, refuse_disagreement
+from .chains.walk import Walk
+from .problem.approximation import Approximation, Draws
+from .problem.target import Target, call_with_data
 from .settings import Settings
-from .target import Target, call_with_data
-from .walk import Walk
+from .verdict.judgement import Questions
+from .version import own_version
 
 
 def identity(approximation: Approximation, settings: Settings, seed: int, questions: Questions, walk: Walk) -> dict[str, Any]:
@@ -66,13 +66,6 @@ def _drawn(approximation: Approximation, seed: int) -> list[Any]:
     """What an approximation shows of itself."""
     draws = approximation.draws if isinstance(approximation, Draws) else approximation.sample(np.random.default_rng([seed, 1]), 100)
     return [approximation.describe(), np.asarray(draws, float), approximation.mean(), approximation.covariance()]
-
-
-def own_version() -> str:
-    try:
-        return metadata.version("taddaa")
-    except metadata.PackageNotFoundError:
-        return "source"
 
 
 def _plain(value: Any) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .distributions import chi2_quantile, t_quantile
-from .kernel import HMC, Kernel
+from .formulas.distributions import chi2_quantile, t_quantile
+from .moves.kernel import HMC, Kernel
 
 # The paper's constant c in T = ⌊c d^γ⌋ (section 3.3).
 ITERATION_CONSTANT = 50

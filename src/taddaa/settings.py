@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError
-from .functional import VARIANCE_INTERVALS
-from .kernel import HMC, Barker, as_kernel
+from .moves.kernel import HMC, Barker, as_kernel
+from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
 from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
-from .precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
+from .problem.functional import VARIANCE_INTERVALS
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from frameworks import need
+from taddaa.report.report.datatree import gather, report_to_datatree
 
 import taddaa
-from taddaa.datatree import gather, report_to_datatree
 
 need("arviz_base")
 

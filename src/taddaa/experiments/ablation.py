@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..approximation import Approximation
 from ..diagnosis import diagnose
-from ..functional import Functional, Mean, Quantile, Variance
-from ..target import Target
+from ..problem.approximation import Approximation
+from ..problem.functional import Functional, Mean, Quantile, Variance
+from ..problem.target import Target
 from . import synthetic, vi
 from .picture import GREY, LABEL, STYLE, grid
 from .study import METHODS, OURS, PAPER, Cell, Claim, Result, Store, Study, Table

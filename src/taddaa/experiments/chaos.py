@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import stats
 
-from ..approximation import Gaussian
 from ..diagnosis import diagnose
-from ..functional import Mean
+from ..problem.approximation import Gaussian
+from ..problem.functional import Mean
 from . import synthetic
 from .picture import GREY, LABEL, STYLE, grid
 from .study import METHODS, OURS, PAPER, Cell, Claim, Result, Study, Table

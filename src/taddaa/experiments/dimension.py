@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..approximation import Approximation
-from ..comparison import compare
+from ..comparison.compare import compare
 from ..diagnosis import diagnose
 from ..errors import require
-from ..functional import Functional
-from ..report import Report
-from ..target import Target
+from ..problem.approximation import Approximation
+from ..problem.functional import Functional
+from ..problem.target import Target
+from ..report.report import Report
 from . import synthetic, vi
 from .picture import BLUE, GREY, LABEL, ORANGE, PURPLE, STYLE, VERMILION, grid
 from .study import METHODS, OURS, PAPER, Cell, Claim, Result, Store, Study, Table

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..functional import Quantile
+from ..problem.functional import Quantile
 from . import synthetic, vi
 from .dimension import FALSE, LARGEST_K, DimensionStudy, available, ds, false_by, median, of, overshoots, tightness
 from .study import PAPER, Claim, Result

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..target import Target
+from ..problem.target import Target
 from .data import Dataset
 
 WIDE = 100.0  # the prior standard deviation that stands for a flat prior: every crisped-rice candy is chocolate, so that the

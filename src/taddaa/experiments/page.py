@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..report import write_whole
+from ..files import write_whole
 from . import STUDIES
 from .study import DIFFERENT, NOT_REPRODUCED, OURS, PAPER, REPRODUCED
 

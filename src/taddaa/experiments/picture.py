@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ..errors import require
-from ..plot import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from ..show.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from .study import OURS, PAPER
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from ..diagnosis import diagnose
-from ..functional import Functional, Mean, Quantile, Variance
-from ..target import Target
+from ..problem.functional import Functional, Mean, Quantile, Variance
+from ..problem.target import Target
 from . import data, models, vi
 from .data import Dataset
 from .study import METHODS, OURS, Store

@@ -3,12 +3,12 @@
 import json
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, require
-from ..report import write_whole
+from ..files import write_whole
+from ..version import own_version
 from .study import Result, Store, Study, as_dict, finite
 
 SCHEMA, SCHEMA_VERSION = "taddaa-study", 1
@@ -40,7 +40,7 @@ def reproduce(study: Study, out: Path, quick: bool = False, tell: Callable[[str]
             "place": study.place,
             "about": study.about,
             "quick": quick,
-            "taddaa": _version(),
+            "taddaa": own_version(),
             "seconds": seconds,
             "claims": [as_dict(claim) for claim in study.claims(results)],
             "table": None if table is None else {"columns": list(table.columns), "rows": [list(row) for row in table.rows]},
@@ -52,17 +52,10 @@ def reproduce(study: Study, out: Path, quick: bool = False, tell: Callable[[str]
     return content
 
 
-def _version() -> str:
-    try:
-        return metadata.version("taddaa")
-    except metadata.PackageNotFoundError:
-        return "source"
-
-
 def _measure(study: Study, out: Path, quick: bool, tell: Callable[[str], None]) -> tuple[list[Result], float]:
     """All results, and the seconds that measuring them took, now or in earlier runs."""
     cells, store, shared = study.cells(quick), Store(out / "cells" / study.name), Store(out / "shared")
-    stamp = {"quick": quick, "taddaa": _version(), "source": study.stamp()}
+    stamp = {"quick": quick, "taddaa": own_version(), "source": study.stamp()}
     results, total = [], 0.0
     for number, cell in enumerate(cells, start=1):
         key = {"cell": cell.name, "parameters": cell.parameters, **stamp}

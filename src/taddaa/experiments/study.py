@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..report import write_whole
+from ..files import write_whole
 from ..settings import Settings
 
 if TYPE_CHECKING:

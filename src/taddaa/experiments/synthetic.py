@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import integrate, optimize, stats
 
-from ..target import Target
+from ..problem.target import Target
 
 CORRELATION, FIRST_VARIANCE = 0.7, 10.0  # section 4.1
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import require
-from ..target import Target
+from ..problem.target import Target
 from . import models
 from .data import Dataset
 from .study import Store

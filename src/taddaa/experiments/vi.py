@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import fit
-from ..approximation import Approximation, Gaussian, StudentT
-from ..target import Target
+from ..problem.approximation import Approximation, Gaussian, StudentT
+from ..problem.target import Target
 from .study import Store
 
 DRAWS, MOST_STEPS, QUICK_STEPS = 10, 200_000, 5_000

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import linalg, stats
 
-from ..approximation import Approximation, Gaussian, Sampler
 from ..errors import InputError, require
-from ..target import Target
+from ..problem.approximation import Approximation, Gaussian, Sampler
+from ..problem.target import Target
 from .ascent import FINAL_DRAWS, FitProgress, ascend
 from .family import Family, Features, FullRank, MeanField, Tails
 from .path import FIRST_CLIMB, MOST_CLIMB, Local, best_local, find_mode, programs

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from ..approximation import Approximation, Gaussian, StudentT
+from ..problem.approximation import Approximation, Gaussian, StudentT
 
 LOG_DF = (0.0, float(np.log(200.0)))  # degrees of freedom from 1 (Cauchy) to 200 (normal, for all one can see)
 FIRST_DF = 10.0

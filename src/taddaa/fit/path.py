@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ..errors import InputError, require
-from ..target import Target, first_line
+from ..problem.target import Target, first_line
 
 HISTORY = 10  # pairs that L-BFGS remembers
 FIRST_CLIMB, MOST_CLIMB = 100, 300  # its iterations: in the user's units, and after scaling where those were not enough

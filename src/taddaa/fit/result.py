@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..approximation import Approximation
+from ..problem.approximation import Approximation
 from .family import Features, distance
 
 APART = 0.5  # standard deviations, log spreads or correlation by which two restarts are different solutions

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..approximation import numbers
 from ..errors import InputError
-from ..target import Target
+from ..problem.approximation import numbers
+from ..problem.target import Target
 from .ascent import FitProgress
 from .path import Path, climb, programs
 

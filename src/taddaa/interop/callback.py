@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..approximation import Approximation, as_approximation
 from ..errors import InputError
-from ..target import Target, first_line
+from ..problem.approximation import Approximation, as_approximation
+from ..problem.target import Target, first_line
 
 PROBE_DRAWS = 8
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..approximation import Approximation, Gaussian, Sampler
 from ..errors import InputError, require
-from ..target import Target, first_line
+from ..problem.approximation import Approximation, Gaussian, Sampler
+from ..problem.target import Target, first_line
 from .layout import Layout, said
 
 PROBE_DRAWS = 50  # of a hand-written guide, to refuse what cannot be sampled or does not vary

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..approximation import Approximation, Draws, Gaussian, Sampler
 from ..errors import InputError, require
-from ..target import Target, first_line
+from ..problem.approximation import Approximation, Draws, Gaussian, Sampler
+from ..problem.target import Target, first_line
 from .layout import Layout, said
 
 LARGE = 1000  # numbers in an array of data, from which on it is an argument of the compiled program and no constant in it

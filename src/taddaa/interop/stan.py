@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..approximation import Approximation, Draws
 from ..errors import InputError, require
-from ..target import Target, first_line
+from ..problem.approximation import Approximation, Draws
+from ..problem.target import Target, first_line
 from .callback import host_logdensity, host_values, probe
 from .layout import said
 from .pystan import PyStan, each

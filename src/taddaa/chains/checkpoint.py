@@ -1,0 +1,206 @@
+"""A long diagnosis on disk, so that a killed one goes on where it was last saved.
+
+The file is a zip of .npy arrays and one JSON header (NumPy's own .npz, no pickle), replaced whole or not at all. Functions
+cannot be stored, so the call that resumes gives them again; what they return at the starts tells whether they are the same.
+"""
+
+import hashlib
+import json
+import os
+import re
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, refuse_unwritable
+from ..files import first_process, whole_file
+from ..moves.kernel import Point
+from ..moves.precondition import Dense, Diagonal, DiagonalLowRank
+from .machine.engine import Trace
+from .machine.program import Chains
+from .walk import Snapshot, Walk, Waypoint
+
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 2
+KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank)}
+# All of a walk that changes on the way; the rest is made anew from the same inputs.
+WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path")
+STALE_SECONDS = 3600  # a half-written file older than this was left by a killed process
+START_AGAIN = "or delete it to start again"
+
+
+class Checkpoint:
+    """One file for the arms of one diagnosis. Without a path nothing is saved and nothing is found."""
+
+    def __init__(self, path: str | os.PathLike | None):
+        self.path = None if path is None else _checked(path)
+        self._arms: list[dict[str, Any]] = [] if self.path is None or not self.path.exists() else _read(self.path)
+
+    def resume(self, walk: Walk, arm: int, identity: dict[str, Any]) -> bool:
+        """Bring a walk that stands at its starts to where it was saved; False if it was not."""
+        if arm >= len(self._arms):
+            return False
+        saved = self._arms[arm]
+        difference = _difference(saved["identity"], identity, walk.engine.dtype)
+        if difference:
+            raise InputError(
+                f"checkpoint={self.path} belongs to another diagnosis: {difference}; "
+                f"give the same inputs as before, name another file, {START_AGAIN}"
+            )
+        started = saved["walk"]["rounds"] - (not saved["walk"]["under_way"])
+        furthest = walk.plan.iterations * 2 ** max(started, 0)
+        if furthest > max(walk.plan.most_iterations, walk.plan.iterations):
+            raise InputError(
+                f"checkpoint={self.path} holds a run towards {furthest} iterations, more than the {walk.plan.most_iterations} that "
+                f"budget allows now; raise budget to at least {furthest / walk.plan.iterations:g}, {START_AGAIN}"
+            )
+        for name in WALKED:
+            setattr(walk, name, saved["walk"][name])
+        walk.chains = walk.engine.placed(saved["walk"]["chains"])
+        walk.engine.noise_state = saved["noise"]
+        walk.engine.meter.resume(**saved["meter"])
+        return True
+
+    def save(self, walk: Walk, arm: int, identity: dict[str, Any]) -> None:
+        """All arms so far, this one as it stands now."""
+        if self.path is None:
+            return
+        walked = {name: getattr(walk, name) for name in WALKED}
+        record = {
+            "identity": identity,
+            "walk": {**walked, "chains": walk.engine.fetched(walk.chains)},
+            "noise": walk.engine.noise_state,
+            "meter": walk.engine.meter.so_far(),
+        }
+        self._arms = [*self._arms[:arm], record]
+        if first_process():
+            _write(self.path, self._arms)
+
+    @property
+    def content(self) -> str:
+        """What processes that resume together must have in common."""
+        if self.path is None:
+            return "none"
+        if not self.path.exists():
+            return "new"
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checked(path: Any) -> Path:
+    """The path, tried before hours of work."""
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise InputError(f"checkpoint must be the path of a file, got {type(path).__name__}: {path!r}")
+    path = Path(path).resolve()
+    refuse_unwritable(path, f"checkpoint={path}")
+    return path
+
+
+# Is it the same diagnosis? ------------------------------------------------------------------------------------------------
+
+
+def _difference(saved: dict[str, Any], now: dict[str, Any], dtype: Any) -> str:
+    """In words, the first thing that is not the same; '' if all is. Numbers may differ by rounding, as on other devices."""
+    for name, ours in now.items():
+        theirs = saved.get(name)
+        if isinstance(ours, dict):
+            inside = _difference(theirs if isinstance(theirs, dict) else {}, ours, dtype)
+            if inside:
+                return inside
+        elif not isinstance(ours, np.ndarray):
+            if ours != theirs:
+                return f"the {name} was {_short(theirs)} and is {_short(ours)}"
+        elif not isinstance(theirs, np.ndarray) or theirs.shape != ours.shape:
+            return f"the {name} had another shape than {ours.shape}"
+        else:
+            tolerance = np.sqrt(np.finfo(dtype).eps)
+            close = np.isclose(theirs, ours, rtol=tolerance, atol=tolerance * _size(ours), equal_nan=True)
+            rows = ~np.reshape(close, (len(ours), -1)).all(axis=1)
+            if rows.any():
+                return f"the {name} differ in {rows.sum()} of {rows.size} rows"
+    return ""
+
+
+def _size(values: np.ndarray) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(np.median(finite)) if finite.size else 0.0
+
+
+def _short(value: Any) -> str:
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(value)) or "none"
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+# The file -----------------------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, arms: Sequence[dict[str, Any]]) -> None:
+    arrays: dict[int, tuple[str, np.ndarray]] = {}
+    header = {"format": FORMAT, "version": FORMAT_VERSION, "arms": _encoded(list(arms), arrays)}
+    for left in path.parent.glob(f".{path.name}.*.partial"):
+        try:
+            if time.time() - left.stat().st_mtime > STALE_SECONDS:
+                left.unlink()
+        except OSError:  # somebody else has removed it
+            pass
+    with whole_file(path) as file:
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez(file, header=text, **dict(arrays.values()))  # type: ignore[arg-type]
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if path.stat().st_size == 0:
+        raise InputError(f"checkpoint={path} is an empty file; name another, {START_AGAIN}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if "header.npy" not in archive.namelist():
+                raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
+            spoilt = archive.testzip()
+        if spoilt is not None:
+            raise ValueError(f"{spoilt} has changed")
+        with np.load(path, allow_pickle=False) as content:
+            header = json.loads(content["header"].tobytes())
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
+                raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
+            if header["version"] != FORMAT_VERSION:
+                raise InputError(
+                    f"checkpoint={path} has format version {header['version']!r}, and this taddaa reads {FORMAT_VERSION}; "
+                    f"finish it with the version that wrote it, {START_AGAIN}"
+                )
+            return _decoded(header["arms"], {name: content[name] for name in content.files})
+    except InputError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise InputError(f"checkpoint={path} is not a checkpoint, or a truncated one; name another file, {START_AGAIN}") from error
+    except Exception as error:  # whatever a damaged file makes NumPy, zip or JSON stumble over
+        raise InputError(f"checkpoint={path} is damaged ({type(error).__name__}); name another file, {START_AGAIN}") from error
+
+
+def _encoded(value: Any, arrays: dict[int, tuple[str, np.ndarray]]) -> Any:
+    """As JSON, with arrays put aside; one that occurs twice is put aside once."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if type(value).__name__ not in KINDS:
+            raise InputError(f"checkpoint cannot store a {type(value).__name__}; use one of taddaa's own preconditioners, or no checkpoint")
+        return {"kind": type(value).__name__, "parts": [_encoded(part, arrays) for part in value]}
+    if isinstance(value, dict):
+        return {"kind": "dict", "keys": list(value), "parts": [_encoded(part, arrays) for part in value.values()]}
+    if isinstance(value, (list, tuple)):
+        return [_encoded(part, arrays) for part in value]
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    name, _ = arrays.setdefault(id(value), (f"a{len(arrays)}", value))
+    return {"kind": "array", "name": name}
+
+
+def _decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_decoded(part, arrays) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if value["kind"] == "array":
+        return arrays[value["name"]]
+    parts = [_decoded(part, arrays) for part in value["parts"]]
+    return dict(zip(value["keys"], parts, strict=True)) if value["kind"] == "dict" else KINDS[value["kind"]](*parts)

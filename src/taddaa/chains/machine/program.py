@@ -1,0 +1,120 @@
+"""What is compiled: log densities with their gradients, a block of iterations of chains, and the user's functions.
+
+Programs know nothing of threads and rounds. Their arguments are arrays with one row a chain, some of which may be no chains
+but fill the last device or group: these are members of no group, and so are in no sum.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...moves.adapt import adapt_step
+from ...moves.kernel import Kernel, Noise, Point, metropolis
+from ...moves.precondition import Metric
+from ...problem.target import Target, call_with_data, flat_values
+from .placement import Placement
+
+
+class Chains(NamedTuple):
+    """All that is carried from one iteration to the next."""
+
+    point: Point  # batched: (N, d), (N,), (N, d), (N, d)
+    log_step: Any  # (N,) the same within a group
+    clock: Any  # iterations since the metric last changed
+    accepted: Any  # (N,) moves in the latest round
+    nonfinite: Any  # (N,) non-finite proposals, ever
+
+
+class Anchor(NamedTuple):
+    """The starts' centre, and the standardised starts, whose product with the states gives their correlation."""
+
+    centre: Any
+    starts: Any
+
+
+class Told(NamedTuple):
+    """What a program tells of each iteration: sums over its chains."""
+
+    probability: Any  # (T,) of acceptance, of chains inside the support
+    inside: Any  # (T,) how many these are
+    log_step: Any  # (T,)
+    moments: Any  # (T, 3, d), for ρ²
+
+
+class Programs(NamedTuple):
+    evaluate: Callable
+    advance: Callable
+
+
+def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> Programs:
+    """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
+
+    def density(x, data):
+        return jnp.asarray(logdensity(x, data) if has_data else logdensity(x), x.dtype)
+
+    @jax.jit
+    def evaluate(draws, data):
+        return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
+
+    @jax.jit
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
+        dtype = chains.log_step.dtype
+        is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
+        summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
+
+        def evaluate_one(x) -> Point:
+            if not kernel.uses_gradient:
+                return Point(x, density(x, data), jnp.zeros_like(x), jnp.zeros_like(x))
+            value, gradient = jax.value_and_grad(density)(x, data)
+            return Point(x, value, gradient, metric.pull(gradient))
+
+        def iterate(i, carried):
+            chains, told = carried
+            now = jax.tree.map(lambda block: block[i], noise)
+            push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
+            one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
+            outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step))
+            # Chains that started outside the support and have not found it yet say nothing about the step; a group of only such
+            # chains keeps the one it has.
+            is_inside = jnp.isfinite(chains.point.logdensity).astype(dtype)
+            probability, inside = summed(membership, is_inside * outcome.probability), summed(membership, is_inside)
+            acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), kernel.target_acceptance)
+            moved = Chains(
+                outcome.point,
+                adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel.target_acceptance),
+                chains.clock + 1,
+                chains.accepted + outcome.accepted,
+                chains.nonfinite + outcome.nonfinite,
+            )
+            shifted = moved.point.position - anchor.centre  # near zero, so that the sums lose no digits that matter
+            moments = summed(is_chain, shifted), summed(is_chain, shifted**2), jnp.sum(anchor.starts * shifted, axis=0)
+            latest = Told(jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step), jnp.stack(moments))
+            return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
+
+        room, dim = noise.accept.shape[0], chains.point.position.shape[1]
+        empty = Told(*(jnp.zeros((room, *shape), dtype) for shape in [(), (), (), (3, dim)]))
+        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
+        return chains, place.whole(told)
+
+    return Programs(evaluate, advance)
+
+
+def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
+    @jax.jit
+    def observe(draws, data):
+        def one(x):
+            parameters = target.parameters(x, data)
+            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
+            return jnp.concatenate([flat_values(parameters), *values])
+
+        return jax.vmap(one)(draws)
+
+    return observe
+
+
+@jax.jit
+def pull_all(metric: Metric, gradients):
+    return jax.vmap(metric.pull)(gradients)

@@ -1,0 +1,196 @@
+"""The chains on their way: they open by learning a metric, then walk in rounds, each as long as all before it.
+
+Kept of the way: the starts, the snapshots of the latest round, and per-iteration summaries.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..moves.kernel import HMC
+from ..moves.precondition import Metric, Preconditioner
+from ..plan import Plan
+from .machine.engine import Engine, Trace, return_freed_memory
+from .machine.placement import agreed
+from .machine.program import Chains
+
+# The metric is learnt anew from the chains at these fractions of T: early states are bad for its estimate, but a metric
+# from a bad approximation is worse, and the gradients are already paid for.
+OPENING = (1 / 8, 1 / 4, 1 / 2)
+SEGMENTS = 4
+MOST_PROBES = 6
+DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
+
+
+class Snapshot(NamedTuple):
+    """All chains at one iteration: the user's quantities (N, k), and the flat positions and gradients (N, d)."""
+
+    iteration: int
+    quantities: np.ndarray
+    positions: np.ndarray
+    gradients: np.ndarray
+
+
+class Waypoint(NamedTuple):
+    """What is kept of every snapshot: each row's estimate, its standard error, and each quantity's ρ² with its start."""
+
+    iteration: int
+    estimate: np.ndarray
+    error: np.ndarray
+    rho2: np.ndarray
+
+
+class Progress(NamedTuple):
+    """What a progress callback is told after each block of iterations."""
+
+    stage: str
+    iteration: int
+    planned: int
+    acceptance: float
+    rho2: float
+
+
+@dataclass
+class Walk:
+    """The one mutable object: `open()` once, then `round()` as often as needed."""
+
+    engine: Engine
+    preconditioner: Preconditioner
+    plan: Plan
+    starts: np.ndarray
+    metric: Metric
+    chains: Chains
+    observe: Callable[[np.ndarray], np.ndarray]
+    summarise: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    on_progress: Callable[[Progress], None] | None = None
+    save: Callable[["Walk"], None] = lambda walk: None  # wherever a killed run may go on
+
+    def __post_init__(self):
+        self.iteration = 0
+        self.rounds = 0  # finished
+        self.under_way = False  # in a round
+        self.traces: list[Trace] = []
+        self.origin = self.snapshot()
+        self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
+        self.path: list[Waypoint] = []
+
+    def open(self) -> None:
+        """To T/2, learning the metric on the way."""
+        for fraction in OPENING:
+            self._walk_to(int(self.plan.iterations * fraction))
+            if self.snapshots[-1].iteration > 0:
+                self._learn()
+        self.snapshots = self.snapshots[-1:]
+        self.save(self)
+
+    def round(self) -> None:
+        """As far again as the chains have come (to T, 2T, 4T, …), with a snapshot after each quarter of the way.
+
+        A resumed walk may be under way already; the quarters behind it are passed over.
+        """
+        if not self.under_way:
+            if self.rounds > 0:
+                self._learn()
+            self.snapshots = self.snapshots[-1:]
+            self.chains = self.chains._replace(accepted=self.chains.accepted * 0)
+            self.under_way = True
+        first, goal = self.snapshots[0].iteration, self.plan.iterations * 2**self.rounds
+        for quarter in range(1, SEGMENTS + 1):
+            self._walk_to(first + (goal - first) * quarter // SEGMENTS)
+            if quarter < SEGMENTS:
+                self.save(self)
+        self.rounds, self.under_way = self.rounds + 1, False
+        self.save(self)
+
+    def _walk_to(self, iteration: int) -> None:
+        if iteration <= self.iteration:
+            return
+
+        def tell(done: int, trace: Trace) -> None:
+            if self.on_progress is not None:
+                rho2 = float(trace.rho2[-1])
+                stage = "first round" if self.rounds == 0 else f"running on, round {self.rounds}"
+                self.on_progress(Progress(stage, before + done, max(goal, before + done), float(trace.acceptance[-1]), rho2))
+
+        before, goal = self.iteration, self.plan.iterations * 2**self.rounds
+        return_freed_memory(self.starts.size)
+        self.chains, trace = self.engine.advance(self._handed_over(), self.metric, self.starts, iteration - before, tell)
+        self.iteration = iteration
+        self.traces.append(trace)
+        now = self.snapshot()
+        self.snapshots.append(now)
+        rho2 = squared_correlation(self.origin.quantities, now.quantities)
+        self.path.append(Waypoint(iteration, *self.summarise(now.quantities), rho2))
+
+    def _learn(self) -> None:
+        """A better metric from as few of the latest snapshots as give enough draws; the chains are carried on under it."""
+        latest = [snapshot for snapshot in self.snapshots if snapshot.iteration > 0]
+        chains, dim = self.starts.shape
+        enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
+        positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
+        gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
+        metric = self.preconditioner.improved(self.metric, positions, gradients)
+        if metric is not self.metric:
+            self.metric = agreed(metric)
+            self.chains = self.engine.repoint(self.chains, self.metric)
+
+    def _handed_over(self) -> Chains:
+        """The chains, not kept here as well: their memory can go as soon as they have moved."""
+        chains = self.chains
+        del self.chains
+        return chains
+
+    def snapshot(self) -> Snapshot:
+        point = self.chains.point
+        # At the origin they are the starts, which need no second copy.
+        positions = self.engine.host(point.position).astype(float) if self.iteration else self.starts
+        # A kernel without gradients still needs them here: checks and metrics are made of them.
+        known = self.engine.kernel.uses_gradient
+        gradients = self.engine.host(point.gradient) if known else np.nan_to_num(self.engine.evaluate(positions)[1])
+        kept = float if positions.shape[1] <= DOUBLE_GRADIENTS else np.float32
+        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, kept))
+
+    @property
+    def step_length(self) -> float:
+        """The step as a length in whitened space: the others' h is the variance of an increment, HMC's a leapfrog step."""
+        step = float(np.exp(np.mean(self.engine.host(self.chains.log_step))))
+        return step if isinstance(self.engine.kernel, HMC) else float(np.sqrt(step))
+
+    @property
+    def late_quantities(self) -> list[np.ndarray]:
+        """The user's quantities at the latest round's snapshots, without its beginning."""
+        return [snapshot.quantities for snapshot in self.snapshots[1:]]
+
+    @property
+    def trace(self) -> Trace:
+        return Trace.joined(self.traces)
+
+    @property
+    def acceptance_of_chains(self) -> np.ndarray:
+        """The share of proposals that each chain accepted in the latest round."""
+        return self.engine.host(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
+
+
+def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray) -> float:
+    """A first step size with an acceptance near its target, tried on pilot draws so that no iteration is wasted on it."""
+    target = engine.kernel.target_acceptance
+    log_step = float(engine.host(chains.log_step)[0])  # all begin with the same
+    for _ in range(MOST_PROBES):
+        trial = chains._replace(log_step=chains.log_step * 0 + log_step)
+        acceptance = float(engine.advance(trial, metric, starts, 1)[1].acceptance[0])
+        if acceptance > target / 2:
+            break
+        log_step -= np.log(4.0)
+    return float(np.exp(log_step))
+
+
+def squared_correlation(starts: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """ρ² of each column with itself at the start; 0 where either does not vary or is infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        starts, moved = [np.nan_to_num(part - part.mean(axis=0), posinf=0.0, neginf=0.0) for part in (starts, moved)]
+    # Scaled first: squares of values near the largest float would overflow.
+    starts, moved = [part / np.maximum(np.abs(part).max(axis=0), np.finfo(float).tiny) for part in (starts, moved)]
+    scale = (starts**2).sum(axis=0) * (moved**2).sum(axis=0)
+    return np.where(scale > 0, (starts * moved).sum(axis=0) ** 2 / np.where(scale > 0, scale, 1.0), 0.0)

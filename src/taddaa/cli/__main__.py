@@ -1,0 +1,7 @@
+"""`python -m taddaa.cli`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

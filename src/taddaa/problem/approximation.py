@@ -1,0 +1,292 @@
+"""What is being judged: a distribution on R^d that can be sampled, with whatever else is known about it."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy import linalg
+
+from ..errors import InputError, whole_dimension
+from ..formulas.distributions import normal_logpdf, normal_quantile, t_logpdf, t_quantile
+
+# Fewer distinct draws than this share of all draws are particles or a stuck chain, not a sample.
+DISTINCT_SHARE = 0.5
+MOSTLY_DISTINCT = 0.9  # below it, a warning
+
+
+class Approximation(ABC):
+    """A distribution q on R^d. Only `sample` is required; each closed form that exists narrows the intervals."""
+
+    dim: int
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """`count` independent draws, shape (count, d)."""
+
+    def mean(self) -> np.ndarray | None:
+        return None
+
+    def covariance(self) -> np.ndarray | None:
+        """The covariance matrix, or its diagonal as a vector when coordinates are independent."""
+        return None
+
+    def quantile(self, p: float) -> np.ndarray | None:
+        return None
+
+    def logdensity(self, x: np.ndarray) -> np.ndarray | None:
+        """The normalised log density at the rows of x, where it is known."""
+        return None
+
+    def describe(self) -> str:
+        return f"{type(self).__name__} of dimension {self.dim}"
+
+
+class Gaussian(Approximation):
+    """A normal distribution, mean-field (`sd`) or with a full `covariance`."""
+
+    def __init__(self, mean, sd=None, *, covariance=None):
+        self._mean = vector("mean", mean)
+        self.dim = len(self._mean)
+        if (sd is None) == (covariance is None):
+            raise InputError("Gaussian needs either sd (mean-field) or covariance, " + ("got neither" if sd is None else "got both"))
+        if sd is not None:
+            self._sd = vector("sd", sd, length=self.dim, positive=True)
+            self._cholesky = None
+        else:
+            self._cholesky = _cholesky_of(covariance, self.dim)
+            self._sd = np.sqrt(np.sum(self._cholesky**2, axis=1))
+
+    def sample(self, rng, count):
+        noise = rng.standard_normal((count, self.dim))
+        return self._mean + (noise * self._sd if self._cholesky is None else noise @ self._cholesky.T)
+
+    def mean(self):
+        return self._mean
+
+    def covariance(self):
+        return self._sd**2 if self._cholesky is None else self._cholesky @ self._cholesky.T
+
+    def quantile(self, p):
+        return self._mean + self._sd * normal_quantile(p)
+
+    def logdensity(self, x):
+        centred = np.asarray(x) - self._mean
+        if self._cholesky is None:
+            return normal_logpdf(centred / self._sd).sum(-1) - np.log(self._sd).sum()
+        white = linalg.solve_triangular(self._cholesky, centred.T, lower=True).T
+        return normal_logpdf(white).sum(-1) - np.log(np.diag(self._cholesky)).sum()
+
+
+class StudentT(Approximation):
+    """Independent Student t coordinates: loc + scale · t(df)."""
+
+    def __init__(self, loc, scale, df):
+        self.loc = vector("loc", loc)
+        self.dim = len(self.loc)
+        self.scale = vector("scale", scale, length=self.dim, positive=True)
+        self.df = vector("df", np.broadcast_to(df, (self.dim,)) if np.ndim(df) == 0 else df, length=self.dim, positive=True)
+
+    def sample(self, rng, count):
+        return self.loc + self.scale * rng.standard_t(self.df, (count, self.dim))
+
+    def mean(self):
+        return np.where(self.df > 1, self.loc, np.nan)
+
+    def covariance(self):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.df > 2, self.scale**2 * self.df / (self.df - 2), np.nan)
+
+    def quantile(self, p):
+        return self.loc + self.scale * t_quantile(p, self.df)
+
+    def logdensity(self, x):
+        return np.sum(t_logpdf((np.asarray(x) - self.loc) / self.scale, self.df) - np.log(self.scale), axis=-1)
+
+
+class Draws(Approximation):
+    """Nothing but draws: chains start at some of them, and intervals include the draws' own sampling error."""
+
+    def __init__(self, draws):
+        draws = numbers("draws", draws, "an array")
+        if draws.ndim != 2 or draws.shape[1] < 1:
+            raise InputError(f"draws must have shape (draws, dim), got shape {draws.shape}")
+        if not np.all(np.isfinite(draws)):
+            bad = int(np.sum(~np.isfinite(draws).all(axis=1)))
+            raise InputError(f"draws must be finite, got NaN or infinity in {bad} of {len(draws)} rows; remove or refit them")
+        if len(draws) < 20:
+            raise InputError(f"draws must hold at least 20 rows (hundreds are better), got {len(draws)}")
+        constant = np.flatnonzero(np.ptp(draws, axis=0) == 0)
+        if constant.size:
+            raise InputError(
+                f"draws must vary, but column {constant[0]} has the one value {draws[0, constant[0]]:g} in every row; "
+                "a fit with a singular covariance gives such draws"
+            )
+        distinct = len(np.unique(draws, axis=0))
+        if distinct < DISTINCT_SHARE * len(draws):
+            raise InputError(
+                f"draws must be distinct, but only {distinct} of {len(draws)} rows are, so they are not independent: pass repeated "
+                "particles once each, and draws resampled by importance weights as they were before (psis_resample=False in CmdStanPy)"
+            )
+        if distinct < MOSTLY_DISTINCT * len(draws):
+            warnings.warn(
+                f"only {distinct} of {len(draws)} draws are distinct, as after importance resampling; intervals that treat them as "
+                "independent may be too narrow, so an error may be found where there is none",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.draws = draws
+        self.dim = draws.shape[1]
+
+    def sample(self, rng, count):
+        """Distinct rows in random order while they last, then the same rows again in another order."""
+        rounds = -(-count // len(self.draws))
+        order = np.concatenate([rng.permutation(len(self.draws)) for _ in range(rounds)])
+        return self.draws[order[:count]]
+
+    def describe(self):
+        return f"{len(self.draws)} draws of dimension {self.dim}"
+
+
+class Sampler(Approximation):
+    """Anything that can sample, with an optional log density: flows, mixtures, hand-written guides.
+
+    Args:
+        sample: ``(key, count) -> (count, d)`` with a JAX random key.
+        dim: the dimension d.
+        logdensity: the normalised log density ``(count, d) -> (count,)``, if known.
+        mean, covariance: closed forms, if known (covariance may be a vector of variances).
+    """
+
+    def __init__(
+        self,
+        sample: Callable[[Any, int], Any],
+        dim: int,
+        logdensity: Callable[[Any], Any] | None = None,
+        *,
+        mean=None,
+        covariance=None,
+    ):
+        if not callable(sample):
+            raise InputError(f"sample must be a function (key, count) -> draws, got {type(sample).__name__}")
+        if logdensity is not None and not callable(logdensity):
+            raise InputError(f"logdensity must be a function of draws, got {type(logdensity).__name__}")
+        self._sample, self._logdensity, self.dim = sample, logdensity, whole_dimension(dim)
+        self._mean = None if mean is None else vector("mean", mean, length=self.dim)
+        self._covariance = None if covariance is None else _covariance_or_variances(covariance, self.dim)
+
+    def sample(self, rng, count):
+        key = jax.random.key(int(rng.integers(2**31)))
+        try:
+            draws = np.asarray(self._sample(key, count), dtype=float)
+        except Exception as error:
+            raise InputError(f"sample(key, {count}) failed: {type(error).__name__}: {error}") from error
+        if draws.shape != (count, self.dim):
+            raise InputError(f"sample(key, {count}) must return shape {(count, self.dim)}, got {draws.shape}")
+        if not np.all(np.isfinite(draws)):
+            raise InputError(f"sample(key, {count}) returned NaN or infinite values; the approximation itself is broken")
+        if count > 1 and np.any(np.ptp(draws, axis=0) == 0):
+            column = int(np.flatnonzero(np.ptp(draws, axis=0) == 0)[0])
+            raise InputError(f"sample(key, {count}) returned the same value in every row of column {column}; is the fit singular?")
+        return draws
+
+    def mean(self):
+        return self._mean
+
+    def covariance(self):
+        return self._covariance
+
+    def logdensity(self, x):
+        return None if self._logdensity is None else np.asarray(self._logdensity(x), dtype=float)
+
+
+class Inflated(Approximation):
+    """Another approximation's draws, `factor` times as far from their median: starts that other modes may catch."""
+
+    def __init__(self, approximation: Approximation, factor: float = 3.0):
+        self._of, self._factor, self.dim = approximation, factor, approximation.dim
+
+    def sample(self, rng, count):
+        draws = np.asarray(self._of.sample(rng, count), float)
+        centre = np.median(draws, axis=0)
+        return centre + self._factor * (draws - centre)
+
+
+def as_approximation(approximation, name: str = "approximation") -> Approximation:
+    """An Approximation as it is; an object with NumPyro's or distrax's `sample(key, shape)` and `log_prob` is wrapped."""
+    if isinstance(approximation, Approximation):
+        return approximation
+    if hasattr(approximation, "sample") and hasattr(approximation, "log_prob"):
+        return _from_distribution(approximation)
+    if isinstance(approximation, (np.ndarray, jax.Array)):
+        raise InputError(f"{name} is a bare array; wrap it: taddaa.Draws(array)")
+    raise InputError(
+        f"{name} must be a taddaa.Gaussian, StudentT, Draws or Sampler, or a distribution with sample(key, shape), "
+        f"got {type(approximation).__name__}"
+    )
+
+
+def _from_distribution(distribution) -> Sampler:
+    shape = tuple(getattr(distribution, "batch_shape", ())) + tuple(getattr(distribution, "event_shape", ()))
+    if len(shape) != 1:
+        raise InputError(f"approximation must be a distribution over a flat vector, got draws of shape {shape}")
+
+    def logdensity(x):
+        result = np.asarray(distribution.log_prob(x))
+        return result.sum(-1) if result.ndim == 2 else result
+
+    return Sampler(lambda key, count: distribution.sample(key, (count,)), shape[0], logdensity)
+
+
+def vector(name: str, value, *, length: int | None = None, positive: bool = False) -> np.ndarray:
+    """A finite float vector, or a sentence about why it is not one."""
+    array = numbers(name, value, "a vector")
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{name} must be a vector, got shape {array.shape}")
+    if length is not None and len(array) != length:
+        raise InputError(f"{name} must have length {length}, got {len(array)}")
+    if not np.all(np.isfinite(array)):
+        where = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InputError(f"{name} must be finite, got {array[where]} at position {where}")
+    if positive and np.any(array <= 0):
+        where = int(np.flatnonzero(array <= 0)[0])
+        raise InputError(f"{name} must be positive, got {array[where]:g} at position {where}")
+    return array
+
+
+def numbers(name: str, value, shape: str) -> np.ndarray:
+    """A float array, or a sentence about why it is not one."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be {shape} of numbers, got {type(value).__name__}") from error
+
+
+def _covariance_or_variances(covariance, dim: int) -> np.ndarray:
+    array = numbers("covariance", covariance, "a matrix")
+    if array.shape == (dim,):
+        return vector("covariance", array, positive=True)
+    if array.ndim != 2:
+        raise InputError(f"covariance must have shape {(dim, dim)} or {(dim,)}, got {array.shape}")
+    _cholesky_of(array, dim)
+    return array
+
+
+def _cholesky_of(covariance, dim: int) -> np.ndarray:
+    matrix = numbers("covariance", covariance, "a matrix")
+    if matrix.shape != (dim, dim):
+        raise InputError(f"covariance must have shape {(dim, dim)}, got {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        raise InputError("covariance must be finite, got NaN or infinite entries")
+    scale = np.sqrt(np.abs(np.diag(matrix)))
+    if np.any(np.abs(matrix - matrix.T) > 1e-8 * np.outer(scale, scale) + 1e-300):
+        raise InputError("covariance must be symmetric; pass (S + S.T) / 2 if the difference is rounding")
+    try:
+        return np.linalg.cholesky((matrix + matrix.T) / 2)
+    except np.linalg.LinAlgError:
+        smallest = np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]
+        raise InputError(
+            f"covariance must be positive definite, its smallest eigenvalue is {smallest:.3g}; add a small multiple of the identity"
+        ) from None

@@ -1,0 +1,179 @@
+"""What is being approximated: a log density on R^d, with the user's names and scale."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import InputError, whole_dimension
+
+MOST_PROGRAMS = 16  # kept by a Target
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A log density, known up to a constant, of a flat vector.
+
+    Args:
+        logdensity: a JAX function ``x -> scalar``, or ``(x, data) -> scalar`` when `data` is given.
+        dim: the length d of the flat vector x.
+        names: one label for each parameter (each entry of `constrain`'s vector, if there is one).
+        data: any pytree of arrays; passed to the compiled program as an argument, never baked into it.
+        constrain: ``x -> parameters`` on the user's scale: a vector, or a dict of arrays whose keys give the names.
+            It may take ``(x, data)``. Chains run on x; rows, moved draws and `of=` functions see its result.
+    """
+
+    logdensity: Callable[..., Any]
+    dim: int
+    names: Sequence[str] | None = None
+    data: Any = None
+    constrain: Callable[..., Any] | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "_programs", {})
+        if not callable(self.logdensity):
+            raise InputError(f"logdensity must be a function of a flat vector, got {type(self.logdensity).__name__}: {self.logdensity!r}")
+        whole_dimension(self.dim)
+        if self.constrain is not None and not callable(self.constrain):
+            raise InputError(f"constrain must be a function of a flat vector, got {type(self.constrain).__name__}: {self.constrain!r}")
+        if self.names is not None:
+            if isinstance(self.names, str):
+                raise InputError(f"names must be a list of labels, got the single string {self.names!r}")
+            names = tuple(str(name) for name in self.names)
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise InputError(f"names must differ from each other, got {twice!r} more than once")
+            if self.constrain is None and len(names) != self.dim:
+                raise InputError(f"names must hold dim = {self.dim} labels, got {len(names)}")
+            object.__setattr__(self, "names", names)
+        bad = [
+            jax.tree_util.keystr(path)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(self.data)
+            if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, float, int, bool))
+        ]
+        if bad:
+            raise InputError(f"data must hold only arrays and numbers, got something else at data{bad[0]}")
+
+    def parameters(self, x, data):
+        """The user's view of a flat vector: `constrain(x)`, or x itself."""
+        return x if self.constrain is None else call_with_data(self.constrain, x, data)
+
+    def compiled(self, what: Any, make: Callable[[], Any]) -> Any:
+        """A compiled program of this target, made once: what a Target closes over must not change while it is used.
+
+        Another Target of the same function starts afresh. Functions are told apart by identity, and the oldest programs
+        are dropped.
+        """
+        programs: dict = self.__dict__["_programs"]
+        parts = what if isinstance(what, tuple) else (what,)
+        key = (*(id(part) if callable(part) else part for part in parts), jnp.result_type(float))
+        if key not in programs:
+            while len(programs) >= MOST_PROGRAMS:
+                programs.pop(next(iter(programs)))
+            programs[key] = (make(), what)  # keeping `what` alive keeps its identity its own
+        return programs[key][0]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each of the user's parameters."""
+        point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
+        found: list[str] = []
+
+        def read_names(x, data):
+            for name, leaf in named_leaves(self.parameters(x, data)):
+                found.extend(indexed(name, jnp.shape(leaf)))
+
+        try:
+            jax.eval_shape(read_names, point, self.data)
+        except Exception as error:
+            raise InputError(f"constrain failed on a vector of length {self.dim}: {first_line(error)}") from error
+        labels = tuple(found)
+        if not labels:
+            raise InputError("constrain must return at least one parameter, got none")
+        if len(set(labels)) < len(labels) and self.names is None:
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise InputError(f"constrain's parameters must have names of their own, got {twice!r} more than once")
+        if self.names is None:
+            return labels
+        if len(self.names) != len(labels):
+            raise InputError(f"names must hold one label for each of constrain's {len(labels)} values, got {len(self.names)}")
+        return tuple(self.names)
+
+    def check(self) -> None:
+        """Trace the log density once, without running it, and refuse what cannot work."""
+        point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
+        arguments = (point,) if self.data is None else (point, self.data)
+        try:
+            result = jax.eval_shape(self.logdensity, *arguments)
+        except Exception as error:
+            takes = "x" if self.data is None else "x, data"
+            raise InputError(
+                f"logdensity({takes}) failed on a vector of length {self.dim}: {first_line(error)}; "
+                "it must be a JAX function (use jax.numpy inside, or taddaa.from_callback for other code)"
+            ) from error
+        shape = getattr(result, "shape", None)
+        if shape != ():
+            raise InputError(
+                f"logdensity must return one number, got {'shape ' + str(shape) if shape else type(result).__name__}; "
+                "sum the terms, and write it for one flat vector (batching is done here)"
+            )
+        if not jnp.issubdtype(result.dtype, jnp.floating):
+            raise InputError(f"logdensity must return a real number, got dtype {result.dtype}")
+
+
+def as_target(target, dim: int) -> Target:
+    """A Target as it is; a bare function becomes one of the approximation's dimension."""
+    if isinstance(target, Target):
+        return target
+    if callable(target):
+        return Target(target, dim=dim)
+    raise InputError(f"target must be a taddaa.Target or a log density function, got {type(target).__name__}")
+
+
+def call_with_data(function, parameters, data):
+    """function(parameters), or function(parameters, data) where there is data and it takes two arguments."""
+    if data is not None and _takes_two(function):
+        return function(parameters, data)
+    return function(parameters)
+
+
+def flat_values(parameters):
+    """The user's parameters as one vector, in the order of `Target.labels`."""
+    return jnp.concatenate([jnp.ravel(leaf) for _, leaf in named_leaves(parameters)])
+
+
+def indexed(name: str, shape: tuple[int, ...]) -> list[str]:
+    """`tau` for a scalar, `theta[0]`, `theta[1]`, … for an array."""
+    if not shape:
+        return [name or "x"]
+    return [f"{name or 'x'}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+
+
+def first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _takes_two(function) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty for p in positional) >= 2
+
+
+def named_leaves(parameters, prefix: str = "") -> list[tuple[str, Any]]:
+    """(name, array) pairs in the user's own order (jax.tree would sort a dict's keys)."""
+    if isinstance(parameters, dict):
+        pairs = [(f"{prefix}.{key}" if prefix else str(key), value) for key, value in parameters.items()]
+    elif isinstance(parameters, (list, tuple)):
+        pairs = [(f"{prefix}[{i}]" if prefix else f"x[{i}]", value) for i, value in enumerate(parameters)]
+    else:
+        return [(prefix, jnp.asarray(parameters))]
+    return [leaf for name, value in pairs for leaf in named_leaves(value, name)]

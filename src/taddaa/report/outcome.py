@@ -1,0 +1,147 @@
+"""A walk that has been judged and checked → verdicts and the report."""
+
+import datetime
+import platform
+from dataclasses import fields
+
+import jax
+import numpy as np
+import scipy
+
+from ..chains.walk import Walk
+from ..moves.precondition import as_covariance
+from ..problem.approximation import Approximation
+from ..settings import Settings
+from ..verdict.check import Check
+from ..verdict.judgement import Judgement, Questions, unseen_probability
+from ..verdict.reliability import row_rho2
+from ..version import own_version
+from .report import ERROR, NO_ERROR, UNTRUSTED, Cost, Handover, Paths, Provenance, Report, Row
+
+
+def report_of(
+    approximation: Approximation,
+    settings: Settings,
+    seed: int,
+    questions: Questions,
+    walk: Walk,
+    judgement: Judgement,
+    checks: list[Check],
+    notes: list[str],
+) -> Report:
+    """The report on a walk that has been judged and checked."""
+    names = [(label, group.functional.label) for group in questions.groups for label in group.labels]
+    rho2, verdicts = row_rho2(walk, questions), _verdicts(judgement, checks)
+    rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdicts[i]) for i in range(len(names)))
+    labels, meter = walk.engine.target.labels, walk.engine.meter
+    return Report(
+        rows=rows,
+        checks=tuple(checks),
+        cost=Cost(
+            gradients=meter.gradients,
+            seconds_compiling=meter.compiling,
+            seconds_running=meter.seconds - meter.compiling,
+            programs=meter.programs,
+            iterations=walk.iteration,
+            planned_iterations=walk.plan.iterations,
+        ),
+        provenance=_provenance(approximation, settings, seed, walk),
+        notes=tuple(dict.fromkeys([*notes, *_closing_notes(names, walk, judgement, checks)])),
+        paths=_paths(walk, questions, judgement),
+        labels=labels,
+        start_draws=walk.origin.quantities[:, : len(labels)],
+        moved_draws=walk.snapshots[-1].quantities[:, : len(labels)],
+        handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
+    )
+
+
+def _closing_notes(names: list[tuple[str, str]], walk: Walk, judgement: Judgement, checks: list[Check]) -> list[str]:
+    """What the user should know beside rows and checks."""
+    notes = []
+    rejected = int(np.sum(walk.engine.host(walk.chains.nonfinite)))
+    if rejected:
+        notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
+    if any(check.slow_for_good and check.passed for check in checks):
+        notes.append(
+            "part of the target is too narrow for the chains' common step; the share of chains there stayed as the approximation "
+            "has it, but one that lacks a small part of it could go unnoticed"
+        )
+    fixed = np.flatnonzero(judgement.fixed)
+    if fixed.size:
+        parameter, functional = names[fixed[0]]
+        notes.append(
+            f"the {functional} of {parameter}{f' and {fixed.size - 1} more' * (fixed.size > 1)}: one and the same value in every draw, "
+            f"before and after; what happens with a probability below {unseen_probability(walk.plan.chains):.1%} may never have been "
+            "seen, so no size of error can be excluded (would see: ∞)"
+        )
+    return notes
+
+
+def _provenance(approximation: Approximation, settings: Settings, seed: int, walk: Walk) -> Provenance:
+    packages = [("taddaa", own_version()), ("jax", jax.__version__), ("numpy", np.__version__), ("scipy", scipy.__version__)]
+    return Provenance(
+        seed=seed,
+        chains=walk.plan.chains,
+        kernel=settings.kernel.label,
+        preconditioner=settings.preconditioner.label,
+        level=settings.level,
+        simultaneous=settings.simultaneous,
+        settings=", ".join(f"{field.name}={getattr(settings, field.name)}" for field in fields(settings)),
+        approximation=approximation.describe(),
+        versions=", ".join(f"{name} {version}" for name, version in [*packages, ("python", platform.python_version())]),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: float, verdict: str, reason: str) -> Row:
+    return Row(
+        parameter=parameter,
+        functional=functional,
+        approximation=float(judgement.approximation[i]),
+        moved=float(judgement.moved[i]),
+        lower=float(judgement.lower[i]),
+        upper=float(judgement.upper[i]),
+        bound=float(judgement.bound[i]),
+        relative_bound=float(judgement.relative_bound[i]),
+        detectable=float(judgement.detectable[i]),
+        rho2=rho2,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _verdicts(judgement: Judgement, checks: list[Check]) -> list[tuple[str, str]]:
+    """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
+    moved = judgement.bound > 0
+    reasons: list[list[str]] = [[] for _ in moved]
+    for check in checks:
+        if check.passed:
+            continue
+        concerned = check.concerned(len(moved))
+        silenced = concerned & ~moved if check.only_zero else concerned
+        for row in np.flatnonzero(silenced):
+            reasons[row].append(check.message)
+        if check.name == "settled":
+            for row in np.flatnonzero(~concerned & ~moved):
+                reasons[row].append("other quantities were still moving when the chains stopped, so this one may move later")
+    for row in np.flatnonzero(judgement.unknown):
+        reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
+    for row in np.flatnonzero(judgement.unseen):
+        reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
+    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
+
+
+def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:
+    estimate, error = questions.summarise(walk.origin.quantities)
+    trace = walk.trace
+    return Paths(
+        snapshots=np.array([0] + [point.iteration for point in walk.path]),
+        estimate=np.array([estimate] + [point.estimate for point in walk.path]),
+        error=np.array([error] + [point.error for point in walk.path]),
+        rho2=np.array([np.ones(questions.rows)] + [questions.per_row(point.rho2) for point in walk.path]),
+        reference=judgement.reference,
+        unit=judgement.unit,
+        acceptance=trace.acceptance,
+        step=np.exp(trace.log_step),
+        rho2_max=trace.rho2,
+    )

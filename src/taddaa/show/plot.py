@@ -1,0 +1,186 @@
+"""Pictures of a report for print and notebooks: each a function of a Report that returns a matplotlib Figure.
+
+Colours are Okabe and Ito's, which colour-blind readers tell apart; shape or line style says the same again, for print in grey.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import require
+from ..report.report import ERROR, NO_ERROR, UNTRUSTED, Report
+from . import series
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
+COLOUR = {ERROR: VERMILION, UNTRUSTED: ORANGE, NO_ERROR: BLUE}
+MARKER = {ERROR: "o", UNTRUSTED: "s", NO_ERROR: "D"}
+SERIES = [(BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"), (ORANGE, (0, (5, 1))), (GREY, (0, (1, 1)))]
+SERIES_MARKERS = "oDs^vP"
+SCALE = "movement away from the approximation\n(means and quantiles: moved standard deviations; variances: log variance)"
+
+
+def forest(report: Report, top: int = 20, tolerance: float | None = None) -> "Figure":
+    """Movement intervals, worst first; thick bars reach from zero to the bound. `tolerance` shades errors that do not matter."""
+    shown = series.forest(report, top)
+    count = len(shown.rows)
+    figure, (axes,) = _figure(1, width=7.5, height=1.5 + 0.3 * count)
+    if tolerance is not None:
+        axes.axvspan(-tolerance, tolerance, color=GREY, alpha=0.12, lw=0, label=f"tolerance ±{tolerance:g}")
+    axes.axvline(0, color="black", lw=0.8)
+    low, high = _span(np.concatenate([shown.lower, shown.upper, shown.estimate]))
+    for y, row in enumerate(shown.rows):
+        colour = COLOUR[row.verdict]
+        axes.plot(np.clip([shown.lower[y], shown.upper[y]], low, high), [y, y], color=colour, lw=1.2)
+        if row.verdict == ERROR:
+            axes.plot(np.clip([0, shown.bound[y]], low, high), [y, y], color=colour, lw=5, alpha=0.45, solid_capstyle="butt")
+        hollow = "white" if row.verdict == UNTRUSTED else colour
+        axes.plot(np.clip(shown.estimate[y], low, high), y, MARKER[row.verdict], color=colour, mfc=hollow, ms=5)
+    _name_rows(axes, [series.name(row) for row in shown.rows])
+    axes.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
+    axes.set_ylim(count - 0.4, -0.6)
+    figure.supxlabel(SCALE + (f"\n{shown.rest}" if shown.rest else ""), fontsize=10)
+    for verdict in dict.fromkeys(row.verdict for row in shown.rows):
+        label = "error of at least the thick bar" if verdict == ERROR else verdict
+        hollow = "white" if verdict == UNTRUSTED else COLOUR[verdict]
+        axes.plot([], [], MARKER[verdict] + "-", color=COLOUR[verdict], mfc=hollow, label=label)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def movement(report: Report, rows: Sequence[int] | None = None, top: int = 6) -> "Figure":
+    """How rows moved against iteration, with bands of two standard errors; a dotted line where each came to rest."""
+    shown = series.movements(report, rows, top)
+    figure, panels = _grid(len(shown))
+    for axes, path in zip(panels, shown, strict=True):
+        colour = COLOUR[path.row.verdict]
+        axes.axhline(0, color="black", lw=0.8)
+        axes.fill_between(path.iteration, path.low, path.high, color=colour, alpha=0.2, lw=0)
+        axes.plot(path.iteration, path.change, "-", color=colour, marker=MARKER[path.row.verdict], ms=3.5)
+        if path.settled is not None:
+            axes.axvline(path.settled, color=GREY, ls=":", lw=1.2)
+        _title(axes, series.name(path.row) + " (still moving)" * path.moving)
+        axes.set_xlabel("iteration")
+    panels[0].set_ylabel("change from q")
+    return figure
+
+
+def correlation(report: Report, rows: Sequence[int] | None = None, top: int = 5) -> "Figure":
+    """ρ² of start and state against iteration: the largest over coordinates, and the quantities that remember most."""
+    shown = series.memory(report, rows, top)
+    figure, (axes,) = _figure(1, width=7, height=4)
+    floor = 1e-3  # below the noise of a few hundred chains
+    axes.plot(shown.iteration, np.maximum(shown.largest, floor), color="black", lw=1, alpha=0.6, label="largest over coordinates")
+    for k, row in enumerate(shown.rows):
+        colour, style = SERIES[k % len(SERIES)]
+        marker = SERIES_MARKERS[k % len(SERIES_MARKERS)]
+        label = _plain(series.shortened(row.parameter, 40))
+        axes.plot(shown.snapshots, np.maximum(shown.rho2[:, k], floor), ls=style, color=colour, marker=marker, ms=4, label=label)
+    axes.axhline(shown.cutoff, color=VERMILION, ls="--", lw=1.2, label=f"cutoff {shown.cutoff:g}")
+    axes.set(yscale="log", ylim=(floor, 1.3), xlabel="iteration", ylabel="ρ² with the start")
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
+def marginals(report: Report, parameters: Sequence[str] | None = None, top: int = 6) -> "Figure":
+    """Densities of the starts (the approximation) and of the moved draws, for chosen parameters or the worst."""
+    shown = series.marginals(report, parameters, top)
+    figure, panels = _grid(len(shown))
+    for axes, one in zip(panels, shown, strict=True):
+        axes.stairs(one.before, one.edges, color=BLUE, lw=1.5, ls="--", label="approximation")
+        axes.stairs(one.after, one.edges, color=VERMILION, lw=1.5, fill=False, label="moved")
+        axes.stairs(one.after, one.edges, color=VERMILION, alpha=0.2, fill=True)
+        _title(axes, series.shortened(one.parameter, 40))
+        axes.set_yticks([])
+    panels[0].legend(frameon=False, fontsize=9)
+    return figure
+
+
+def kernel(report: Report) -> "Figure":
+    """Mean acceptance and the step size (the geometric mean over groups) at each iteration."""
+    figure, (above, below) = _figure(2, width=7, height=4.5)
+    iteration = np.arange(1, len(report.paths.acceptance) + 1)
+    above.plot(iteration, report.paths.acceptance, color=BLUE, lw=1.2)
+    above.set(ylim=(0, 1), ylabel="acceptance")
+    below.plot(iteration, report.paths.step, color=VERMILION, lw=1.2)
+    wide = report.paths.step.max() > 10 * report.paths.step.min()
+    below.set(yscale="log" if wide else "linear", ylabel="step size", xlabel="iteration")
+    if not wide:
+        below.set_ylim(bottom=0)
+    above.sharex(below)
+    above.tick_params(labelbottom=False)
+    return figure
+
+
+def side_by_side(reports: Mapping[str, Report], top: int = 20) -> "Figure":
+    """Relative bounds of the same quantities in several reports, worst first; hollow where untrusted."""
+    shown = series.bounds(reports, top)
+    count = len(shown.quantities)
+    figure, (axes,) = _figure(1, width=7.5, height=1.5 + 0.3 * count)
+    spread = np.linspace(-0.2, 0.2, len(shown.names)) if len(shown.names) > 1 else np.zeros(1)
+    for k, name in enumerate(shown.names):
+        colour, marker = SERIES[k % len(SERIES)][0], SERIES_MARKERS[k % len(SERIES_MARKERS)]
+        y = np.arange(count) + spread[k]
+        axes.plot(shown.bound[:, k], y, marker, color=colour, ms=6, label=_plain(name))
+        hollow = shown.untrusted[:, k]
+        axes.plot(shown.bound[hollow, k], y[hollow], marker, color=colour, mfc="white", ms=6)
+    for y in range(count):
+        axes.axhline(y, color=GREY, alpha=0.25, lw=0.6, zorder=0)
+    axes.axvline(0, color="black", lw=0.8)
+    _name_rows(axes, [series.shortened(f"{functional} of {parameter}", 40) for functional, parameter in shown.quantities])
+    axes.set_ylim(count - 0.4, -0.6)
+    figure.supxlabel("error of at least (relative)" + (f"\n{shown.rest}" if shown.rest else ""), fontsize=10)
+    legend = figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def _figure(rows: int, width: float, height: float, columns: int = 1) -> "tuple[Figure, list[Any]]":
+    """A figure of its own, unknown to pyplot, so that no window opens and nothing stays in memory."""
+    figure = require("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, list(panels)
+
+
+def _grid(count: int) -> "tuple[Figure, list[Any]]":
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    figure, panels = _figure(rows, 3.2 * columns + 0.4, 2.4 * rows + 0.2, columns)
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
+
+
+def _span(values: np.ndarray) -> tuple[float, float]:
+    """The axis: all finite values and zero; what is infinite is drawn to the edge."""
+    finite = np.concatenate([values[np.isfinite(values)], [0.0]])
+    low, high = float(finite.min()), float(finite.max())
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def _name_rows(axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_plain(name) for name in names])
+    for text in axes.get_yticklabels():
+        text.set_parse_math(False)
+
+
+def _title(axes, name: str) -> None:
+    axes.set_title(_plain(name), fontsize=9).set_parse_math(False)
+
+
+def _plain(text: str) -> str:
+    """Characters that matplotlib's font lacks become squares here, instead of a warning at each drawing."""
+    manager = require("matplotlib.font_manager", "plot")
+    font = manager.get_font(manager.findfont(manager.FontProperties()))
+    return "".join(letter if font.get_char_index(ord(letter)) else "□" for letter in text)
