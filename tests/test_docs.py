@@ -9,7 +9,7 @@ import pytest
 from sample_reports import demo_report
 from taddaa import cli
 from taddaa.experiments import STUDIES
-from taddaa.show.page import EXPLAINED
+from taddaa.verdict.checks.registry import ALL, NAMED, PAPER, documented
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -78,12 +78,18 @@ def test_json_page_names_every_field():
     assert f"Version {content['version']} is described here" in page
 
 
-def test_every_check_is_explained():
-    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+def test_the_table_of_checks_is_that_of_the_registry():
+    assert documented() in (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
     for check in demo_report().checks:
-        assert check.name in EXPLAINED
-    for name in EXPLAINED:
-        assert f"| {name} |" in page
+        assert check.name in NAMED
+
+
+def test_every_check_says_all_of_itself():
+    assert len(NAMED) == len(ALL)
+    for checker in (*ALL, *PAPER):
+        assert checker.question.endswith((".", "?"))
+        assert checker.remedy.endswith(".")
+        assert checker.should_be and checker.silences
 
 
 def test_every_command_is_documented():

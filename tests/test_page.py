@@ -11,9 +11,9 @@ import pytest
 import taddaa
 from browser import browser  # noqa: F401
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
-from taddaa.report.report import ERROR, NO_ERROR
 from taddaa.show import svg
 from taddaa.show.page import report_to_fragment, report_to_html
+from taddaa.verdict.outcome import ERROR, NO_ERROR
 
 REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
 VOID = {"meta", "link", "input", "br", "img"}

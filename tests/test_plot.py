@@ -7,8 +7,8 @@ import pytest
 
 import taddaa
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
-from taddaa.report.report import ERROR, UNTRUSTED
 from taddaa.show import plot, series
+from taddaa.verdict.outcome import ERROR, UNTRUSTED
 
 REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
 PICTURES = {

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from taddaa import Draws, Gaussian, Settings, Target, diagnose
-from taddaa.chains.walk import squared_correlation
-from taddaa.verdict.reliability import tail_index
+from taddaa.formulas.correlation import squared_correlation
+from taddaa.formulas.tail import tail_index
 
 CHECKS = {
     "settled",
@@ -160,8 +160,8 @@ def test_the_settle_test_is_paired():
     early = 10 * rng.standard_normal(400)
     late = early + 0.1 + 0.3 * rng.standard_normal(400)
     paired, unpaired = stats.ttest_rel(late, early), stats.ttest_ind(late, early)
-    from taddaa.verdict.reliability import _paired_z
+    from taddaa.verdict.checks.settled import paired_z
 
-    z = _paired_z(np.stack([early, late], axis=1)[..., None], [0], [1])
+    z = paired_z(np.stack([early, late], axis=1)[..., None], [0], [1])
     assert z[0] == pytest.approx(paired.statistic, rel=1e-9)
     assert abs(unpaired.statistic) < 1 < abs(z[0])

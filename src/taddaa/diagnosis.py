@@ -15,18 +15,21 @@ from .chains.machine.meter import Meter
 from .chains.machine.placement import agreed, clear_loss
 from .chains.walk import Progress, Walk, find_step
 from .errors import InputError
-from .formulas.interval import bound, movement
 from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
 from .problem.functional import Functional, as_functionals
 from .problem.target import Target, as_target
-from .report.outcome import report_of
+from .report.build import report_of
 from .report.report import Report
 from .settings import Settings
-from .verdict.check import Check
-from .verdict.judgement import Judgement, Questions, ask, refuse_nan
-from .verdict.reliability import all_checks, correlation_check
+from .verdict.asking import ask, refuse_nan
+from .verdict.checks.arms import ArmsAgree
+from .verdict.checks.check import Check
+from .verdict.checks.registry import SETS, examine, worth_running_on
+from .verdict.checks.run import Run
+from .verdict.judgement import Judgement, judge
+from .verdict.questions import Questions
 
 
 def diagnose(
@@ -75,26 +78,12 @@ def diagnose(
         while True:
             judgement = study.judge(walk)
             checks = study.check(walk, judgement)
-            if agreed(2 * walk.iteration > study.plan.most_iterations or not _worth_running_on(checks, walk.rounds)):
+            if agreed(2 * walk.iteration > study.plan.most_iterations or not worth_running_on(checks, walk.rounds)):
                 break
             walk.round()
         if second is not None:
-            checks.append(study.compare_arms(walk, second, progress))
+            checks.append(study.compare_arms(walk, judgement, second, progress))
         return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes)
-
-
-def _worth_running_on(checks: list[Check], looks: int) -> bool:
-    """Something still moves or remembers, and more iterations may cure it.
-
-    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough; and stragglers that
-    have not arrived after three will hardly do so, since intervals may be wide for good.
-    """
-    failed = {check.name: check for check in checks if not check.passed}
-    if looks >= 3:
-        failed.pop("narrow enough", None)
-    if looks >= 2 and any(check.slow_for_good for check in checks):
-        failed = {name: check for name, check in failed.items() if not check.only_zero}
-    return any(check.more_iterations for check in failed.values())
 
 
 def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
@@ -176,33 +165,21 @@ class _Study:
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
     def judge(self, walk: Walk) -> Judgement:
-        return self.questions.judge(walk.late_quantities, self.level(walk.rounds))
+        return judge(self.questions, walk.late_quantities, self.level(walk.rounds))
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
-        if self.settings.checks == "correlation":
-            return [correlation_check(walk, self.questions)]
-        return all_checks(walk, self.questions, judgement)
+        return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])
 
-    def compare_arms(self, walk: Walk, second: Approximation, progress) -> Check:
-        """A second arm from other starts, as long as the first; rows whose intervals cannot both be right are flagged."""
+    def compare_arms(self, walk: Walk, judgement: Judgement, second: Approximation, progress) -> Check:
+        """A second arm from other starts, as long as the first."""
         try:
             begun = self.begin(second, arm=1, progress=progress)
         except InputError as error:
-            return Check("arms agree", False, math.nan, 0.0, f"the second arm could not start: {error}")
+            return ArmsAgree().could_not_start(error)
         arm = self.onward(begun, arm=1)
         while arm.rounds < walk.rounds:
             arm.round()
-        ours, theirs = (self.questions.moved(each.late_quantities, self.level(walk.rounds)) for each in (walk, arm))
-        apart = np.concatenate([bound(*movement(a, b)[1:]) for a, b in zip(ours, theirs, strict=True)])
-        rows = np.flatnonzero(apart > 0)
-        return Check(
-            "arms agree",
-            not rows.size,
-            float(rows.size),
-            0.0,
-            "chains from other starts came to another value, as when there are several modes or chains are too short",
-            rows=tuple(rows.tolist()),
-        )
+        return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.rounds), arm))
 
 
 def _checked_settings(settings: Any) -> Settings:

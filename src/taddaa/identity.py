@@ -14,7 +14,7 @@ from .chains.walk import Walk
 from .problem.approximation import Approximation, Draws
 from .problem.target import Target, call_with_data
 from .settings import Settings
-from .verdict.judgement import Questions
+from .verdict.questions import Questions
 from .version import own_version
 
 

@@ -169,7 +169,8 @@ def _show(chosen: argparse.Namespace) -> int:
 
 def _compare(chosen: argparse.Namespace) -> int:
     from ..report.refit import changes, changes_text, got_worse
-    from ..report.report import UNTRUSTED, Report
+    from ..report.report import Report
+    from ..verdict.outcome import UNTRUSTED
 
     before, after = Report.from_json(chosen.before), Report.from_json(chosen.after)
     found = changes(before, after)
@@ -285,7 +286,7 @@ def _interrupts_at_once(message: str = INTERRUPTION):
 
 def _code(report, threshold: float) -> int:
     """An error above the threshold outweighs a doubt."""
-    from ..report.report import ERROR, UNTRUSTED
+    from ..verdict.outcome import ERROR, UNTRUSTED
 
     if any(row.verdict == ERROR and row.relative_bound > threshold for row in report.rows):
         return FOUND

@@ -22,8 +22,9 @@ from ..errors import InputError, require
 from ..problem.approximation import Approximation, Gaussian, StudentT, as_approximation
 from ..problem.functional import Functional
 from ..problem.target import Target, as_target
-from ..report.report import ERROR, UNTRUSTED, Report, Row
+from ..report.report import Report, Row
 from ..settings import Settings
+from ..verdict.outcome import ERROR, UNTRUSTED
 
 WEIGHT_DRAWS = 10_000
 MOST_NUMBERS = 40_000_000  # draws × dimension, at most

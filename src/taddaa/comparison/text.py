@@ -2,8 +2,9 @@
 
 import math
 
-from ..report.report import ERROR, NO_ERROR, UNTRUSTED, Row, least_error
+from ..report.report import Row, least_error
 from ..report.text import table
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .compare import COMPARATORS, WHOLE, Comparison
 
 SHOWN = 20

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..report.report import UNTRUSTED
+from ..verdict.outcome import UNTRUSTED
 from .picture import GREY, LABEL, STYLE, grid
 from .posteriors import KERNELS, LOG_LOSS, NETWORK
 from .real import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..report.report import UNTRUSTED
+from ..verdict.outcome import UNTRUSTED
 from . import data, models, posteriors, truth, vi
 from .picture import BLUE, GREY, KERNEL_STYLE, LABEL, STYLE, VERMILION, grid
 from .posteriors import KERNELS, POSTERIORS, Posterior

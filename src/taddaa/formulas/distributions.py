@@ -1,20 +1,34 @@
 """The few distributions and rank statistics that every diagnosis needs, from scipy.special.
 
-scipy.stats has them all, but takes longer to import than many a diagnosis runs; the tests compare with it.
+scipy.stats has them all, but takes longer to import than many a diagnosis runs; the tests compare with it. scipy.special is loaded
+when first used, since a stored report is shown without it.
 """
 
+from functools import cache
+
 import numpy as np
-from scipy import special
 
 LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
 
-normal_cdf = special.ndtr
-normal_quantile = special.ndtri
+
+@cache
+def _special():
+    from scipy import special
+
+    return special
+
+
+def normal_cdf(x):
+    return _special().ndtr(x)
+
+
+def normal_quantile(p):
+    return _special().ndtri(p)
 
 
 def normal_upper_quantile(tail):
     """What is exceeded with probability `tail`."""
-    return -special.ndtri(tail)
+    return -_special().ndtri(tail)
 
 
 def normal_logpdf(x):
@@ -22,21 +36,21 @@ def normal_logpdf(x):
 
 
 def t_quantile(p, df):
-    return special.stdtrit(df, p)
+    return _special().stdtrit(df, p)
 
 
 def t_logpdf(x, df):
-    constant = np.log(special.poch(df / 2, 0.5)) - 0.5 * np.log(np.pi * df)  # two gammaln would cancel at large df
+    constant = np.log(_special().poch(df / 2, 0.5)) - 0.5 * np.log(np.pi * df)  # two gammaln would cancel at large df
     return constant - (df + 1) / 2 * np.log1p(np.square(x) / df)
 
 
 def chi2_quantile(p, df):
-    return 2 * special.gammaincinv(df / 2, p)
+    return 2 * _special().gammaincinv(df / 2, p)
 
 
 def chi2_upper_quantile(tail, df):
     """What is exceeded with probability `tail`."""
-    return 2 * special.gammainccinv(df / 2, tail)
+    return 2 * _special().gammainccinv(df / 2, tail)
 
 
 def trimmed_mean(values: np.ndarray, share: float) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import require
-from ..verdict.check import Check
+from ..verdict.checks.check import Check
 
 if TYPE_CHECKING:
     from .report import Report

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, least_error
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from .report import Report, Row, least_error
 from .text import table
 
 WORSE, NEW, BETTER, GONE, SAME, UNKNOWN, ADDED, REMOVED = (

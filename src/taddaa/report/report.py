@@ -12,10 +12,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import write_whole
-from ..verdict.check import Check
+from ..verdict.checks.check import Check
+from ..verdict.checks.registry import remedies
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 
 SCHEMA, SCHEMA_VERSION = "taddaa-report", 1
-ERROR, NO_ERROR, UNTRUSTED = "error", "no error found", "untrusted"
 
 
 class DiagnosisError(Exception):
@@ -184,34 +185,14 @@ class Report:
     @property
     def advice(self) -> tuple[str, ...]:
         """What to do next."""
-        failed = {check.name for check in self.checks if not check.passed}
-        if not failed and len(self.checks) > 1:
+        if self.usable:
             return (
                 f"All checks passed: report.moved holds {len(self.moved_draws)} draws that behave like nearly independent draws of the "
                 "posterior around the approximation. Use them for means, variances and intervals; not for far tails or rare events. "
                 "A mode that no chain reached is not in them (other_starts= looks for one).",
             )
-        advice = []
-        if failed & {
-            "settled",
-            "no overshoot",
-            "forgot the start",
-            "forgot the start along what moved",
-            "gradients balance",
-            "acceptance",
-            "narrow enough",
-        }:
-            advice.append("Give the chains more time: Settings(budget=32), or a kernel with longer steps: Settings(kernel='hmc').")
-        if "all chains move" in failed:
-            advice.append("Reparametrise (non-centred hierarchies, logs of scales): part of the target is too narrow for one step size.")
-        if "finite proposals" in failed:
-            advice.append("Look at the log density where it is NaN or infinite; move bounded parameters to an unbounded scale.")
-        if "moments exist" in failed:
-            advice.append("Ask for quantiles of heavy-tailed quantities: functionals=[taddaa.Quantile(0.05), taddaa.Quantile(0.95)].")
-        if "arms agree" in failed:
-            advice.append("There may be several modes: fit again from other starts, or run a sampler made for them.")
-        advice.append("Or run full MCMC from report.handover: its starts are closer to the target, and its mass matrix fits it.")
-        return tuple(advice)
+        full = "Or run full MCMC from report.handover: its starts are closer to the target, and its mass matrix fits it."
+        return (*remedies(self.checks), full)
 
     def __str__(self) -> str:
         from .text import report_text

@@ -2,7 +2,8 @@
 
 import textwrap
 
-from .report import ERROR, Report, Row, size, would_see
+from ..verdict.outcome import ERROR
+from .report import Report, Row, size, would_see
 
 SHOWN = 15
 WIDTH = 120  # of lines of words

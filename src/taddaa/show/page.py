@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable
 from importlib import resources
 
-from ..report.report import ERROR, NO_ERROR, UNTRUSTED, Report, Row, would_see
+from ..report.report import Report, Row, would_see
+from ..verdict.checks.registry import question
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from . import series, svg
 from .svg import CLASS, clean
 
@@ -26,19 +28,6 @@ COLUMNS = (
     ("would see", "", "the smallest error that would have been found (19 times in 20)"),
     ("ρ²", "", "how much the chains still remember of their start; below 0.1 is good"),
 )
-EXPLAINED = {
-    "settled": "Do the quantities still change between the beginning and the end of the last round?",
-    "no overshoot": "Did a quantity go beyond where it ended, and come back? Bounds need errors that shrink steadily.",
-    "forgot the start": "Does any quantity's end still correlate with its start? If so, what did not move may only be slow.",
-    "forgot the start along what moved": "The same along directions across several parameters, which single ones can hide.",
-    "gradients balance": "At the target the average force on the chains is zero. A large value means that they are still in transit.",
-    "acceptance": "Were about as many proposals accepted as theory wants?",
-    "all chains move": "Is part of the target too narrow for the common step, and has the share of chains there changed?",
-    "finite proposals": "How many proposals met a NaN or infinite log density?",
-    "moments exist": "Are the moved draws' tails light enough for means and variances to exist?",
-    "arms agree": "Did chains from other starts come to the same values?",
-    "narrow enough": "Are the intervals narrow enough for 'no error found' to mean something?",
-}
 
 
 def report_to_html(report: Report) -> str:
@@ -218,7 +207,7 @@ def _checks(report: Report) -> str:
         mark = '<td class="word fine-ink">◆ passed</td>' if check.passed else '<td class="word error-ink">● failed</td>'
         rows.append(
             f'<tr>{mark}<td class="word"><b>{clean(check.name)}</b></td>'
-            f'<td class="why">{clean(EXPLAINED.get(check.name, ""))}{"" if check.passed else f" <b>{clean(check.message)}.</b>"}</td>'
+            f'<td class="why">{clean(question(check))}{"" if check.passed else f" <b>{clean(check.message)}.</b>"}</td>'
             f"<td>{_digits(check.value)}</td><td>{_digits(check.cutoff)}</td></tr>"
         )
     notes = "".join(f"<p>Note: {clean(note)}.</p>" for note in report.notes)

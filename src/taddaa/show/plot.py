@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import require
-from ..report.report import ERROR, NO_ERROR, UNTRUSTED, Report
+from ..report.report import Report
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from . import series
 
 if TYPE_CHECKING:

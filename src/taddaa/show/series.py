@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from ..report.report import ERROR, NO_ERROR, UNTRUSTED, Report, Row
+from ..report.report import Report, Row
+from ..verdict.checks.settled import still_moving
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 
 RHO2_CUTOFF = 0.1
 BAND = 2.0  # standard errors
@@ -167,13 +169,13 @@ def _movement(report: Report, i: int) -> Movement:
     paths, row = report.paths, report.rows[i]
     change, error = paths.estimate[:, i] - paths.reference[i], paths.error[:, i]
     return Movement(
-        row, paths.snapshots, change, change - BAND * error, change + BAND * error, _settle_point(report, i), _still_moving(report, i)
+        row, paths.snapshots, change, change - BAND * error, change + BAND * error, _settle_point(report, i), still_moving(report.checks, i)
     )
 
 
 def _settle_point(report: Report, i: int) -> int | None:
     """The first snapshot, before the last, from which on the row stays within two standard errors of where it ended."""
-    if _still_moving(report, i):
+    if still_moving(report.checks, i):
         return None
     estimate, error = report.paths.estimate[:, i], report.paths.error[:, i]
     with np.errstate(invalid="ignore"):
@@ -181,10 +183,6 @@ def _settle_point(report: Report, i: int) -> int | None:
     later = np.flatnonzero(far)
     first = 0 if not later.size else later[-1] + 1
     return int(report.paths.snapshots[first]) if first < len(estimate) - 1 else None
-
-
-def _still_moving(report: Report, i: int) -> bool:
-    return any(check.name == "settled" and not check.passed and (check.rows is None or i in check.rows) for check in report.checks)
 
 
 def _marginal(report: Report, column: int) -> Marginal:

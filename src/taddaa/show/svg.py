@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..report.report import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from . import series
 
 CLASS = {ERROR: "error", UNTRUSTED: "untrusted", NO_ERROR: "fine"}

@@ -1,4 +1,4 @@
-"""A walk that has been judged and checked → verdicts and the report."""
+"""A walk that has been judged and checked → the report."""
 
 import datetime
 import platform
@@ -12,11 +12,14 @@ from ..chains.walk import Walk
 from ..moves.precondition import as_covariance
 from ..problem.approximation import Approximation
 from ..settings import Settings
-from ..verdict.check import Check
-from ..verdict.judgement import Judgement, Questions, unseen_probability
-from ..verdict.reliability import row_rho2
+from ..verdict.checks.check import Check
+from ..verdict.checks.memory import row_rho2
+from ..verdict.checks.registry import caveats
+from ..verdict.judgement import Judgement, unseen_probability
+from ..verdict.outcome import verdicts
+from ..verdict.questions import Questions
 from ..version import own_version
-from .report import ERROR, NO_ERROR, UNTRUSTED, Cost, Handover, Paths, Provenance, Report, Row
+from .report import Cost, Handover, Paths, Provenance, Report, Row
 
 
 def report_of(
@@ -31,8 +34,8 @@ def report_of(
 ) -> Report:
     """The report on a walk that has been judged and checked."""
     names = [(label, group.functional.label) for group in questions.groups for label in group.labels]
-    rho2, verdicts = row_rho2(walk, questions), _verdicts(judgement, checks)
-    rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdicts[i]) for i in range(len(names)))
+    rho2, verdict = row_rho2(walk, questions), verdicts(judgement, checks)
+    rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdict[i]) for i in range(len(names)))
     labels, meter = walk.engine.target.labels, walk.engine.meter
     return Report(
         rows=rows,
@@ -61,11 +64,7 @@ def _closing_notes(names: list[tuple[str, str]], walk: Walk, judgement: Judgemen
     rejected = int(np.sum(walk.engine.host(walk.chains.nonfinite)))
     if rejected:
         notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
-    if any(check.slow_for_good and check.passed for check in checks):
-        notes.append(
-            "part of the target is too narrow for the chains' common step; the share of chains there stayed as the approximation "
-            "has it, but one that lacks a small part of it could go unnoticed"
-        )
+    notes += caveats(checks)
     fixed = np.flatnonzero(judgement.fixed)
     if fixed.size:
         parameter, functional = names[fixed[0]]
@@ -108,27 +107,6 @@ def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: fl
         verdict=verdict,
         reason=reason,
     )
-
-
-def _verdicts(judgement: Judgement, checks: list[Check]) -> list[tuple[str, str]]:
-    """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
-    moved = judgement.bound > 0
-    reasons: list[list[str]] = [[] for _ in moved]
-    for check in checks:
-        if check.passed:
-            continue
-        concerned = check.concerned(len(moved))
-        silenced = concerned & ~moved if check.only_zero else concerned
-        for row in np.flatnonzero(silenced):
-            reasons[row].append(check.message)
-        if check.name == "settled":
-            for row in np.flatnonzero(~concerned & ~moved):
-                reasons[row].append("other quantities were still moving when the chains stopped, so this one may move later")
-    for row in np.flatnonzero(judgement.unknown):
-        reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
-    for row in np.flatnonzero(judgement.unseen):
-        reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
-    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
 
 
 def _paths(walk: Walk, questions: Questions, judgement: Judgement) -> Paths:

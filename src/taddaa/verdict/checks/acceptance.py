@@ -1,0 +1,27 @@
+"""Does the kernel explore?"""
+
+from .check import MORE_TIME, Check, Checker, Silences
+from .run import Run
+
+
+class Acceptance(Checker):
+    """The mean acceptance of the round's last quarter against where theory wants it."""
+
+    name = "acceptance"
+    question = "Were about as many proposals accepted as theory wants?"
+    should_be = "between half of what theory wants and half way from it to all"
+    remedy = MORE_TIME
+    silences = Silences.WITHOUT_BOUND
+    more_iterations = True
+
+    def examine(self, run: Run) -> Check:
+        target = run.walk.engine.kernel.target_acceptance
+        mean = float(run.walk.traces[-1].acceptance.mean())
+        low, high = target / 2, (1 + target) / 2
+        word = "too many" if mean < low else "too few"
+        return self.found(
+            low <= mean <= high,
+            mean,
+            low if mean < target else high,
+            f"{word} proposals were rejected ({mean:.0%} accepted, {target:.0%} wanted), so the chains explore badly",
+        )

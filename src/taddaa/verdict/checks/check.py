@@ -1,0 +1,94 @@
+"""What a check finds (`Check`, kept in reports), and what a check is (`Checker`, one class for each)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from .run import Run
+
+TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
+# The remedy that many checks share.
+MORE_TIME = "Give the chains more time: Settings(budget=32), or a kernel with longer steps: Settings(kernel='hmc')."
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reason to trust or not.
+
+    `rows` are the rows it makes untrusted (all where None); `only_zero` says that it matters only to rows without a
+    bound; `more_iterations` that running on may help; `slow_for_good` that it has seen why chains will not forget their starts.
+    """
+
+    name: str
+    passed: bool
+    value: float
+    cutoff: float
+    message: str
+    rows: tuple[int, ...] | None = None
+    only_zero: bool = False
+    more_iterations: bool = False
+    slow_for_good: bool = False
+
+    def concerned(self, count: int) -> np.ndarray:
+        """For each of `count` rows, whether this check speaks of it."""
+        mask = np.full(count, self.rows is None)
+        mask[list(self.rows or ())] = True
+        return mask
+
+
+class Silences(Enum):
+    """Which rows a failed check makes untrusted."""
+
+    RUN = "the whole run"
+    NAMED = "the quantities it names"
+    WITHOUT_BOUND = "quantities without a bound"
+    NAMED_WITHOUT_BOUND = "the quantities it names, if without a bound"
+
+
+class Checker(ABC):
+    """One way in which a bound, or a bound of zero, may mislead: all that is said of it, and how it is seen."""
+
+    name: str
+    question: str  # one sentence, for the page and the documentation
+    detail: str = ""  # more of it, for the documentation
+    should_be: str  # where its value should lie
+    remedy: str
+    silences: Silences
+    others: str = ""  # why, when it fails, rows without a bound are untrusted too that it does not name
+    more_iterations: bool = False  # whether running on may help
+    patience: float = np.inf  # looks after which running on for it is given up
+    caveat: str = ""  # what to know where it passed although it saw why chains will not forget their starts
+
+    def applies(self, run: Run) -> bool:
+        """Whether it can be made of this run."""
+        return True
+
+    @abstractmethod
+    def examine(self, run: Run) -> Check:
+        """Look at the latest round."""
+
+    def found(
+        self,
+        passed: bool,
+        value: float,
+        cutoff: float,
+        message: str,
+        rows: np.ndarray | None = None,
+        *,
+        more_iterations: bool | None = None,
+        slow_for_good: bool = False,
+    ) -> Check:
+        """The result, with what is the same for every result of this check."""
+        return Check(
+            self.name,
+            passed,
+            value,
+            cutoff,
+            message,
+            rows=None if rows is None else tuple(rows.tolist()),
+            only_zero=self.silences in (Silences.WITHOUT_BOUND, Silences.NAMED_WITHOUT_BOUND),
+            more_iterations=self.more_iterations if more_iterations is None else more_iterations,
+            slow_for_good=slow_for_good,
+        )

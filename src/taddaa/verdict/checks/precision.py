@@ -1,0 +1,34 @@
+"""Would an error have been seen?"""
+
+import numpy as np
+
+from .check import MORE_TIME, Check, Checker, Silences
+from .run import Run
+
+PRECISION_CUTOFF = 0.75  # the largest relative error that may stay hidden: 0.75 standard deviations, a factor of 2 in variance
+
+
+class NarrowEnough(Checker):
+    """A few chains far from all others (stragglers, heavy tails) make intervals so wide that errors can hide in them."""
+
+    name = "narrow enough"
+    question = "Are the intervals narrow enough for 'no error found' to mean something?"
+    should_be = "a relative `detectable` of at most 0.75"
+    remedy = MORE_TIME
+    silences = Silences.NAMED_WITHOUT_BOUND
+    more_iterations = True
+    patience = 3  # stragglers that have not arrived by then will hardly do so, since intervals may be wide for good
+
+    def examine(self, run: Run) -> Check:
+        width = run.judgement.relative_detectable
+        flagged = np.flatnonzero(width > PRECISION_CUTOFF)
+        return self.found(
+            not flagged.size,
+            float(width.max()),
+            PRECISION_CUTOFF,
+            "its interval is so wide that a large error could hide in it: "
+            "a few chains are far from the others, or chains or draws are too few",
+            flagged,
+            # Stragglers may still arrive; where all rows are wide, more chains or draws are needed instead.
+            more_iterations=bool(np.any(np.isfinite(width[flagged]) & (width[flagged] > 2 * np.median(width)))),
+        )

@@ -1,0 +1,88 @@
+"""All checks, in the order in which they are reported. Adding one is a class and its place in this list; nothing else changes."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .acceptance import Acceptance
+from .arms import ArmsAgree
+from .balance import GradientsBalance
+from .check import Check, Checker
+from .finite import FiniteProposals
+from .memory import ForgotTheStart, ForgotTheStartAlongWhatMoved, ForgotTheStartInThePaper
+from .moments import MomentsExist
+from .narrow import AllChainsMove
+from .overshoot import NoOvershoot
+from .precision import NarrowEnough
+from .run import Run
+from .settled import Settled
+
+ALL: tuple[Checker, ...] = (
+    Settled(),
+    NoOvershoot(),
+    ForgotTheStart(),
+    ForgotTheStartAlongWhatMoved(),
+    GradientsBalance(),
+    Acceptance(),
+    AllChainsMove(),
+    FiniteProposals(),
+    MomentsExist(),
+    NarrowEnough(),
+    ArmsAgree(),
+)
+PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
+SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
+NAMED = {checker.name: checker for checker in ALL}
+
+
+def examine(run: Run, checkers: Iterable[Checker] = ALL) -> list[Check]:
+    """Every check that can be made of the run's latest round."""
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities are the judgement's business
+        return [checker.examine(run) for checker in checkers if checker.applies(run)]
+
+
+def worth_running_on(checks: Iterable[Check], looks: int) -> bool:
+    """Something still moves or remembers, and more iterations may cure it.
+
+    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough.
+    """
+    checks = list(checks)
+    failed = [check for check in checks if not check.passed and looks < NAMED[check.name].patience]
+    if looks >= 2 and any(check.slow_for_good for check in checks):
+        failed = [check for check in failed if not check.only_zero]
+    return any(check.more_iterations for check in failed)
+
+
+# A report that another version stored may name a check that this one does not know; nothing is said of it then.
+
+
+def question(check: Check) -> str:
+    """What a check asks."""
+    return NAMED[check.name].question if check.name in NAMED else ""
+
+
+def why_others(check: Check) -> str:
+    """Why, when it fails, rows without a bound are untrusted too that it does not name; empty where they are not."""
+    return NAMED[check.name].others if check.name in NAMED else ""
+
+
+def remedies(checks: Iterable[Check]) -> list[str]:
+    """What helps against the checks that failed, each remedy once."""
+    failed = {check.name for check in checks if not check.passed}
+    wanted = {checker.remedy for checker in ALL if checker.name in failed}
+    return [remedy for remedy in dict.fromkeys(checker.remedy for checker in ALL) if remedy in wanted]
+
+
+def caveats(checks: Iterable[Check]) -> list[str]:
+    """What to know of checks that passed although chains are slow for good."""
+    return [NAMED[check.name].caveat for check in checks if check.passed and check.slow_for_good]
+
+
+def documented() -> str:
+    """The table of checks, as docs/reading.md has it."""
+    lines = ["| check | asks | should be | silences |", "|---|---|---|---|"]
+    for checker in ALL:
+        asks = f"{checker.question} {checker.detail}".strip()
+        silenced = checker.silences.value + ", and all others without a bound" * bool(checker.others)
+        lines.append(f"| {checker.name} | {asks} | {checker.should_be} | {silenced} |")
+    return "\n".join(lines)

@@ -1,0 +1,34 @@
+"""The verdicts: what the judgement and the checks together allow to be said of each row."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .checks.check import Check
+from .checks.registry import why_others
+
+if TYPE_CHECKING:
+    from .judgement import Judgement
+
+ERROR, NO_ERROR, UNTRUSTED = "error", "no error found", "untrusted"
+
+
+def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str]]:
+    """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
+    moved = judgement.bound > 0
+    reasons: list[list[str]] = [[] for _ in moved]
+    for check in checks:
+        if check.passed:
+            continue
+        concerned = check.concerned(len(moved))
+        silenced = concerned & ~moved if check.only_zero else concerned
+        for row in np.flatnonzero(silenced):
+            reasons[row].append(check.message)
+        why = why_others(check)
+        for row in np.flatnonzero(~concerned & ~moved) if why else ():
+            reasons[row].append(why)
+    for row in np.flatnonzero(judgement.unknown):
+        reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
+    for row in np.flatnonzero(judgement.unseen):
+        reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
+    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]

@@ -1,0 +1,106 @@
+"""What the user asked, row by row, and the approximation's own answer to it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..formulas.distributions import normal_cdf
+from ..formulas.interval import Interval, excess_width, joined, widened
+from ..formulas.pieces import PIECE
+from ..problem.functional import Functional
+
+ONE_SIGMA = 2 * normal_cdf(1.0) - 1
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A functional and the quantities it is applied to: one row for each label."""
+
+    functional: Functional
+    columns: np.ndarray
+    labels: tuple[str, ...]
+    rows: np.ndarray
+
+    def window(self, quantities: Sequence[np.ndarray]) -> np.ndarray:
+        """(N, W, k) from W snapshots."""
+        return np.stack([values[:, self.columns] for values in quantities], axis=1)
+
+    def pieces(self) -> Iterator["RowGroup"]:
+        """The same rows, few enough at a time that windows of them stay small in high dimension."""
+        if len(self.columns) != len(self.labels) or len(self.columns) <= PIECE:
+            yield self
+            return
+        for first in range(0, len(self.columns), PIECE):
+            part = slice(first, first + PIECE)
+            yield RowGroup(self.functional, self.columns[part], self.labels[part], self.rows[part])
+
+    def per_row(self, values: np.ndarray) -> np.ndarray:
+        """From one value a quantity to one a row: a covariance takes the larger of its two."""
+        mine = values[self.columns]
+        return mine if len(mine) == len(self.labels) else mine.max(keepdims=True)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Every row that will be reported, and the approximation's own answer to it."""
+
+    groups: tuple[RowGroup, ...]
+    functions: tuple[Callable, ...]
+    references: tuple[Callable[[float], Interval], ...]  # for each group: level → interval of F(q)
+    variance_interval: str
+    states: int
+    kurtosis: np.ndarray | None  # of each quantity under q, where it may be heavy-tailed
+
+    @property
+    def rows(self) -> int:
+        return sum(len(group.labels) for group in self.groups)
+
+    def per_row(self, values: np.ndarray) -> np.ndarray:
+        return np.concatenate([group.per_row(values) for group in self.groups])
+
+    @property
+    def reference_draws(self) -> np.ndarray | None:
+        """The quantities at the draws that stand for q where a functional of it has no closed form."""
+        return next((reference.quantities for reference in self.references if isinstance(reference, Sampled)), None)
+
+    def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
+        """For each group, the interval of F at the late states."""
+        late = late[-self.states :]
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities make rows unknown, not warnings
+            return [joined([self._interval(piece, late, level) for piece in group.pieces()]) for group in self.groups]
+
+    def _interval(self, group: RowGroup, late: Sequence[np.ndarray], level: float) -> Interval:
+        window = group.window(late)
+        found = group.functional.interval(window, level, self.variance_interval)
+        if self.kurtosis is None or group.functional.label != "variance" or self.variance_interval != "bonett":
+            return found
+        return widened(found, excess_width(window, self.kurtosis[group.columns]))
+
+    def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each row's estimate and standard error at one snapshot."""
+        found = self.moved([quantities], ONE_SIGMA)
+        return np.concatenate([i.estimate for i in found]), np.concatenate([(i.upper - i.lower) / 2 for i in found])
+
+
+@dataclass(frozen=True)
+class Known:
+    """F(q) in closed form."""
+
+    interval: Interval
+
+    def __call__(self, level: float) -> Interval:
+        return self.interval
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """F(q) from draws."""
+
+    group: RowGroup
+    quantities: np.ndarray
+    variance_interval: str
+
+    def __call__(self, level: float) -> Interval:
+        pieces = self.group.pieces()
+        return joined([p.functional.interval(p.window([self.quantities]), level, self.variance_interval) for p in pieces])
