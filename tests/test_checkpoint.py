@@ -19,6 +19,7 @@ import taddaa.chains.checkpoint
 import taddaa.chains.machine.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Target, cli, diagnose
+from taddaa.cli import output
 from taddaa.moves.precondition import Found
 
 TESTS = Path(__file__).parent
@@ -188,7 +189,7 @@ def test_the_command_line(tmp_path, capsys):
     command = ["run", str(file), "--quiet", "--chains", "60", "--iterations", "16", "--checkpoint", str(path)]
     assert cli.main(command) == cli.main(command)
     assert path.exists()
-    assert cli.main([*command, "--seed", "1"]) == cli.WRONG_USE
+    assert cli.main([*command, "--seed", "1"]) == output.WRONG_USE
     assert "belongs to another diagnosis: the seed was 0 and is 1" in capsys.readouterr().err
 
 

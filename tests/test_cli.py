@@ -16,7 +16,7 @@ import pytest
 from sample_reports import clean_report, demo_report, doubtful_report
 from taddaa import cli
 from taddaa.chains.walk import Progress
-from taddaa.cli import terminal
+from taddaa.cli import parser, terminal
 from taddaa.moves.kernel import as_kernel
 from taddaa.report import refit
 
@@ -73,7 +73,7 @@ def test_every_command_has_help(command, capsys):
 
 
 def test_kernel_names_are_the_packages():
-    assert {as_kernel(name).label.lower() for name in cli.KERNELS} == set(cli.KERNELS)
+    assert {as_kernel(name).label.lower() for name in parser.KERNELS} == set(parser.KERNELS)
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_progress_on_a_terminal_only(good):
 
 def complete_in_bash(line: str) -> list[str]:
     words = line.split(" ")
-    script = terminal.completion_script(cli.parser(), "bash")
+    script = terminal.completion_script(parser.parser(), "bash")
     quoted = " ".join(f"'{word}'" for word in words)
     script += f"\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _taddaa; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
@@ -492,11 +492,11 @@ def test_completion_in_bash():
     assert complete_in_bash("taddaa completion ") == ["bash", "zsh", "fish"]
 
 
-@pytest.mark.parametrize("shell", cli.SHELLS)
+@pytest.mark.parametrize("shell", parser.SHELLS)
 def test_completion_scripts_are_valid(shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    script = terminal.completion_script(cli.parser(), shell)
+    script = terminal.completion_script(parser.parser(), shell)
     done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -510,7 +510,7 @@ def test_progress_costs_next_to_nothing():
     assert (time.process_time() - started) / 1000 < 2e-3
 
 
-@pytest.mark.parametrize("shell", cli.SHELLS)
+@pytest.mark.parametrize("shell", parser.SHELLS)
 def test_completion_names_every_command(shell, capsys):
     code, printed = run("completion", shell, capsys=capsys)
     assert code == 0

@@ -12,7 +12,9 @@ from blackjax.diagnostics import psis_weights
 import taddaa
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Draws, Gaussian, InputError, Mean, Sampler, Settings, StudentT, Target, Variance, compare, k_hat
-from taddaa.comparison.compare import WHOLE, Weights, _moments, comparators_of, two_divergence_bound, wasserstein_bound
+from taddaa.comparison.comparators import _moments, comparators_of, two_divergence_bound, wasserstein_bound
+from taddaa.comparison.compare import WHOLE
+from taddaa.comparison.weights import Weights
 
 DIM = 3
 COVARIANCE, PRECISION, CONDITIONAL_SD = paper_gaussian(DIM)

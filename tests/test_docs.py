@@ -8,6 +8,7 @@ import pytest
 
 from sample_reports import demo_report
 from taddaa import cli
+from taddaa.cli.parser import parser
 from taddaa.experiments import STUDIES
 from taddaa.verdict.checks.registry import ALL, NAMED, PAPER, documented
 
@@ -94,7 +95,7 @@ def test_every_check_says_all_of_itself():
 
 def test_every_command_is_documented():
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    commands = next(action for action in cli.parser()._actions if action.dest == "command").choices
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
     for name, command in commands.items():
         assert f"taddaa {name}" in page
         for action in command._actions:

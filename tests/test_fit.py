@@ -95,7 +95,7 @@ def test_pathfinder_comes_near_on_a_gaussian_in_even_units():
 def test_pathfinder_keeps_its_low_rank_in_high_dimension(monkeypatch):
     target = Target(gaussian, DIM, data={"centre": np.array([1.0, -2.0, 0.0]), "precision": _PRECISION})
     dense = fit.pathfinder(target, restarts=1).approximation
-    monkeypatch.setattr(fit, "DENSE_DIM", 1)
+    monkeypatch.setattr(fit.methods, "DENSE_DIM", 1)
     found = fit.pathfinder(target, restarts=1)
     sampler = found.approximation
     assert isinstance(sampler, Sampler) and np.isfinite(found.elbo)
@@ -166,7 +166,7 @@ def test_too_few_steps_are_not_convergence():
 
 
 def test_a_climb_that_does_not_arrive_is_said(monkeypatch):
-    for module in (fit, fit.path):
+    for module in (fit.methods, fit.path):
         monkeypatch.setattr(module, "FIRST_CLIMB", 2)
         monkeypatch.setattr(module, "MOST_CLIMB", 1)
     found = fit.pathfinder(GAUSSIAN, restarts=1)

@@ -10,7 +10,7 @@ import pytest
 
 import taddaa
 from taddaa import DiagnosisError, Gaussian, InputError, Mean, Quantile, Report, Settings, Target, Variance
-from taddaa.report.report import sentence
+from taddaa.report.sentences import sentence
 
 COLUMNS = [
     "parameter",

@@ -178,7 +178,8 @@ def toy(monkeypatch):
     """The toy in the place of all studies."""
     monkeypatch.setattr(experiments, "STUDIES", {"toy": "nowhere"})
     monkeypatch.setattr("taddaa.experiments.page.STUDIES", {"toy": "nowhere", "other": "nowhere"})
-    monkeypatch.setattr(cli.entry, "STUDIES", {"toy": "nowhere", "other": "nowhere"})
+    for module in ("commands", "parser"):
+        monkeypatch.setattr(f"taddaa.cli.{module}.STUDIES", {"toy": "nowhere", "other": "nowhere"})
 
 
 def test_the_page_shows_every_claim_with_its_numbers(tmp_path, toy):

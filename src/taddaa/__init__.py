@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import fit
-    from .comparison.compare import Comparison, compare, k_hat
+    from .comparison.compare import Comparison, compare
+    from .comparison.weights import k_hat
     from .diagnosis import diagnose
     from .errors import InputError, LostProcess, MissingExtra
     from .interop.callback import from_callback
@@ -56,7 +57,7 @@ _HOME = {
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",
     "from_stan": "interop.stan",
-    "k_hat": "comparison.compare",
+    "k_hat": "comparison.weights",
 }
 _MODULES = {"fit": "fit", "plot": "show.plot"}
 

@@ -1,5 +1,5 @@
 """The command line."""
 
-from .entry import KERNELS, SHELLS, WRONG_USE, main, parser
+from .entry import main
 
-__all__ = ["KERNELS", "SHELLS", "WRONG_USE", "main", "parser"]
+__all__ = ["main"]

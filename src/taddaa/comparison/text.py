@@ -2,10 +2,12 @@
 
 import math
 
-from ..report.report import Row, least_error
+from ..report.parts import Row
+from ..report.sentences import least_error
 from ..report.text import table
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
-from .compare import COMPARATORS, WHOLE, Comparison
+from .comparators import COMPARATORS
+from .compare import WHOLE, Comparison
 
 SHOWN = 20
 

@@ -19,7 +19,8 @@ from ..verdict.judgement import Judgement, unseen_probability
 from ..verdict.outcome import verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
-from .report import Cost, Handover, Paths, Provenance, Report, Row
+from .parts import Cost, Handover, Paths, Provenance, Row
+from .report import Report
 
 
 def report_of(

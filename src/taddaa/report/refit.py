@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
-from .report import Report, Row, least_error
+from .parts import Row
+from .report import Report
+from .sentences import least_error
 from .text import table
 
 WORSE, NEW, BETTER, GONE, SAME, UNKNOWN, ADDED, REMOVED = (

@@ -3,7 +3,9 @@
 import textwrap
 
 from ..verdict.outcome import ERROR
-from .report import Report, Row, size, would_see
+from .parts import Row
+from .report import Report
+from .sentences import size, would_see
 
 SHOWN = 15
 WIDTH = 120  # of lines of words

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from ..report.report import Report, Row
+from ..report.parts import Row
+from ..report.report import Report
 from ..verdict.checks.settled import still_moving
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 

@@ -1,0 +1,110 @@
+"""What each command does; it returns the exit code. What a command needs is imported when it runs, so that help is quick."""
+
+import argparse
+import sys
+
+from ..experiments import STUDIES
+from .output import (
+    DOUBTFUL,
+    FINE,
+    FOUND,
+    WRONG_USE,
+    check_writable,
+    code_of,
+    diagnosed,
+    interrupts_at_once,
+    page_of,
+    print_report,
+    to_stdout,
+    write,
+)
+from .parser import parser
+
+
+def demo(chosen: argparse.Namespace) -> int:
+    from .demo import INTRODUCTION, closing, problem
+
+    wordy = not chosen.quiet and not to_stdout(chosen.json)
+    if wordy:
+        print(INTRODUCTION, flush=True)
+    report = diagnosed(chosen, problem(), chosen.seed)
+    if wordy:
+        print(f"\n{closing(report)}")
+    return FINE
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from .problem_file import load_problem
+
+    arguments = load_problem(chosen.file)
+    changes = {key: getattr(chosen, key) for key in ("kernel", "chains", "iterations") if getattr(chosen, key) is not None}
+    from ..settings import Settings
+
+    if chosen.paper:
+        arguments["settings"] = Settings.paper(**changes)
+    elif changes:
+        arguments["settings"] = replace(arguments.get("settings") or Settings(), **changes)
+    in_file = arguments.pop("seed", 0)
+    arguments["checkpoint"] = chosen.checkpoint
+    report = diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
+    return code_of(report, chosen.fail_above or 0.0)
+
+
+def show(chosen: argparse.Namespace) -> int:
+    from ..report.report import Report
+
+    report = Report.from_json(chosen.file)
+    if chosen.html is None:
+        print_report(report)
+    else:
+        write(chosen.html, page_of(report))
+    return FINE if chosen.fail_above is None else code_of(report, chosen.fail_above)
+
+
+def compare(chosen: argparse.Namespace) -> int:
+    from ..report.refit import changes, changes_text, got_worse
+    from ..report.report import Report
+    from ..verdict.outcome import UNTRUSTED
+
+    before, after = Report.from_json(chosen.before), Report.from_json(chosen.after)
+    found = changes(before, after)
+    threshold = chosen.fail_above or 0.0
+    if not chosen.quiet:
+        print(changes_text(before, after, found, threshold))
+    if got_worse(found, threshold):
+        return FOUND
+    return DOUBTFUL if any(row.verdict == UNTRUSTED for row in after.rows) else FINE
+
+
+def reproduce(chosen: argparse.Namespace) -> int:
+    from ..errors import InputError, MissingExtra
+    from ..experiments import load
+    from ..experiments.run import claims_text, reproduce
+
+    check_writable(chosen.page)
+    tell = (lambda line: None) if chosen.quiet else (lambda line: print(line, file=sys.stderr, flush=True))
+    code = FINE
+    for name in STUDIES if chosen.name == "all" else [chosen.name]:
+        try:
+            with interrupts_at_once(f"\ntaddaa: interrupted; what was measured is kept in {chosen.out}, run the same command to go on"):
+                found = reproduce(load(name), chosen.out, chosen.quick, tell)
+        except (InputError, MissingExtra) as error:  # such as data that cannot be had: the other studies can still be run
+            print(f"taddaa: {name}: {error}", file=sys.stderr)
+            code = WRONG_USE
+            continue
+        if not chosen.quiet:
+            print(claims_text(found), flush=True)
+    if chosen.page is not None:
+        from ..experiments.page import write_page
+
+        write_page(chosen.out, chosen.page, chosen.quick)
+    return code
+
+
+def completion(chosen: argparse.Namespace) -> int:
+    from .terminal import completion_script
+
+    print(completion_script(parser(), chosen.shell))
+    return FINE

@@ -1,0 +1,111 @@
+"""Commands and their options."""
+
+import argparse
+from pathlib import Path
+
+from ..experiments import STUDIES
+from ..version import own_version
+
+KERNELS = ("barker", "mala", "rwmh", "hmc")
+SHELLS = ("bash", "zsh", "fish")
+CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted"
+FILE_HELP = """\
+FILE.py defines problem(), which returns what taddaa.diagnose takes:
+
+    import taddaa
+
+    def problem():
+        target = taddaa.Target(logdensity, dim=2, names=["a", "b"])
+        approximation = taddaa.Gaussian(mean, sd)
+        return target, approximation        # or (target, approximation, functionals), or a dict of diagnose's arguments
+"""
+REPRODUCE_HELP = """\
+A stopped run goes on where it was: what is measured stays in DIR/cells. DIR/NAME.json holds every number and claim.
+The studies on real data look for it in TADDAA_DATA, then in their cache, then download it. Exits with 0 if all studies ran.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="taddaa", description="Is your approximate posterior any good, for the numbers you care about?", epilog=CODES
+    )
+    top.add_argument("--version", action="version", version=f"taddaa {own_version()}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, short: str, **more) -> argparse.ArgumentParser:
+        sentence = short[0].upper() + short[1:] + "." * (not short.endswith("?"))
+        layout = argparse.RawDescriptionHelpFormatter
+        return commands.add_parser(name, help=short, description=sentence, formatter_class=layout, **more)
+
+    demo = command("demo", "diagnose a mean-field fit of a small real problem and explain the report", epilog="exits with 0")
+    demo.add_argument("--seed", type=_whole(0), default=0, metavar="N", help="random seed (default 0)")
+    _add_outputs(demo)
+
+    run = command("run", "diagnose the problem that a Python file defines", epilog=f"{FILE_HELP}\n{CODES}")
+    run.add_argument("file", metavar="FILE.py", type=Path, help="defines problem()")
+    _add_outputs(run)
+    _add_threshold(run, "an error counts if its relative bound exceeds X (default 0: any error)")
+    run.add_argument("--kernel", choices=KERNELS, help="how the chains move (default barker)")
+    run.add_argument("--chains", type=_whole(10), metavar="N", help="number of chains (default: planned from the tolerances)")
+    run.add_argument(
+        "--iterations", type=_whole(1), metavar="T", help="iterations before the first look (default: planned from the dimension)"
+    )
+    run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
+    run.add_argument("--checkpoint", type=Path, metavar="FILE", help="save the run there as it goes; the same command goes on from it")
+    run.add_argument("--paper", action="store_true", help="the paper's method to the letter, in place of the file's settings")
+
+    show = command("show", "show a report that was written with --json", epilog=CODES)
+    show.add_argument("file", metavar="REPORT.json", type=Path)
+    show.add_argument("--html", type=Path, metavar="OUT", help="write one self-contained page there instead of printing")
+    _add_threshold(show, "exit with 1 if a relative bound exceeds X, with 3 if a row is untrusted (default: exit with 0)")
+
+    compare = command("compare", "compare two reports of the same quantities: did the refit get worse?", epilog=CODES)
+    compare.add_argument("before", metavar="BEFORE.json", type=Path)
+    compare.add_argument("after", metavar="AFTER.json", type=Path)
+    compare.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
+    _add_threshold(compare, "ignore errors whose relative bound is at most X (default 0)")
+
+    reproduce = command("reproduce", "run the studies of the paper again: figures, numbers and claims", epilog=REPRODUCE_HELP)
+    reproduce.add_argument("name", metavar="NAME", choices=[*STUDIES, "all"], help=", ".join([*STUDIES, "or all"]))
+    reproduce.add_argument("--quick", action="store_true", help="a small version that takes less than a minute a study")
+    reproduce.add_argument("--out", type=Path, metavar="DIR", default=Path("taddaa-paper"), help="where to (default ./taddaa-paper)")
+    reproduce.add_argument("--page", type=Path, metavar="OUT.md", help="also write a page of all the claims, from what DIR holds")
+    reproduce.add_argument("--quiet", action="store_true", help="no progress, and no claims on standard output")
+
+    completion = command("completion", "print a shell's completion script", epilog='eval "$(taddaa completion bash)"')
+    completion.add_argument("shell", choices=SHELLS)
+    return top
+
+
+def _add_outputs(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", type=Path, metavar="OUT", help="write the report there as JSON (- for standard output, instead of text)")
+    command.add_argument("--html", type=Path, metavar="OUT", help="write the report there as one self-contained page")
+    command.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
+
+
+def _add_threshold(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--fail-above", type=_threshold, metavar="X", help=what)
+
+
+def _whole(least: int):
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
+        return value
+
+    return read
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
+    return value

@@ -1,0 +1,104 @@
+"""The small parts of a page: rows of the table, numbers, lists, figures. Names are only ever text."""
+
+import math
+from collections.abc import Iterable
+
+from ..report.parts import Row
+from ..report.report import Report
+from ..report.sentences import would_see
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from . import series
+from .svg import CLASS, clean
+
+SYMBOL = {ERROR: "●", UNTRUSTED: "□", NO_ERROR: "◆"}
+COLUMNS = (
+    ("parameter", "word", "the parameter, or the function of the parameters"),
+    ("functional", "word", "what about it"),
+    ("wrong by at least", "word", "the lower bound on the approximation's error, in words"),
+    ("verdict", "word", "what may be said about this quantity"),
+    ("q says", "", "the approximation's own value"),
+    ("moved to", "", "the value after the chains moved towards the target"),
+    ("relative", "", "the bound in moved standard deviations; for variances in log variance"),
+    ("would see", "", "the smallest error that would have been found (19 times in 20)"),
+    ("ρ²", "", "how much the chains still remember of their start; below 0.1 is good"),
+)
+
+
+def wrong_by(row: Row) -> str:
+    if row.verdict != ERROR:
+        return "—"
+    low = row.lower > 0
+    if row.functional == "variance":
+        return f"factor {digits(math.exp(min(row.bound, 700)))} too {'small' if low else 'large'}"
+    return f"{digits(row.bound)} too {'low' if low else 'high'}"
+
+
+def number(value: float, shown: str | None = None) -> str:
+    sortable = f"{value:.6g}".replace("inf", "Infinity")
+    return f'<td data-v="{sortable}">{digits(value) if shown is None else shown}</td>'
+
+
+def digits(value: float) -> str:
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return "—" if math.isnan(value) else f"{value:.3g}".replace("-", "−")
+
+
+def counts(report: Report) -> dict[str, int]:
+    return {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in (ERROR, UNTRUSTED, NO_ERROR)}
+
+
+def plural(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
+
+
+def plural_kind(functional: str) -> str:
+    return f"{functional}s" if series.quantile_level(functional) is None else f"{functional[1:]} quantiles"
+
+
+def plural_verdict(verdict: str, count: int) -> str:
+    return plural(count, "error", "errors") if verdict == ERROR else f"with {verdict}" if verdict == NO_ERROR else verdict
+
+
+def bullets(items: Iterable[str]) -> str:
+    entries = "".join(f"<li>{item}</li>" for item in items)
+    return f"<ul>{entries}</ul>" if entries else ""
+
+
+def options(every: str, values: Iterable[str]) -> str:
+    return f'<option value="">{every}</option>' + "".join(f"<option>{clean(value)}</option>" for value in values)
+
+
+def class_of(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def figure(picture: str, caption: str, kind: str = "") -> str:
+    inside = f'<div class="scroll" tabindex="0">{picture}</div>' if kind == "wide" else picture
+    return f"<figure{class_of(kind)}>{inside}<figcaption>{clean(caption)}</figcaption></figure>"
+
+
+def grid(pictures: Iterable[tuple[str, str]]) -> str:
+    return f'<div class="grid">{"".join(figure(picture, caption) for picture, caption in pictures)}</div>'
+
+
+def rest_of(path: series.Movement) -> str:
+    return " (still moving)" * path.moving
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+def row_of(row: Row) -> str:
+    why = f' title="{clean(row.reason)}"' if row.reason else ""
+    full = f' title="{clean(row.parameter)}"' if len(row.parameter) > 60 else ""
+    bound = row.relative_bound if row.verdict == ERROR else 0.0
+    return (
+        f'<tr data-verdict="{row.verdict}"><td class="word name"><bdi{full}>{clean(row.parameter)}</bdi></td>'
+        f'<td class="word">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row)}</td>'
+        f'<td class="word {CLASS[row.verdict]}-ink"{why}>{SYMBOL[row.verdict]} {row.verdict}</td>'
+        f"{number(row.approximation)}{number(row.moved)}"
+        f"{number(row.relative_bound) if row.verdict == ERROR else number(0.0, '—')}"
+        f"{number(row.detectable, would_see(row))}{number(row.rho2, f'{row.rho2:.2f}')}</tr>"
+    )

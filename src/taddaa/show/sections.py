@@ -1,0 +1,199 @@
+"""The sections of the page, from the verdict to how to read it."""
+
+from collections.abc import Iterable
+
+from ..report.parts import Row
+from ..report.report import Report
+from ..verdict.checks.registry import question
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from . import series, svg
+from .markup import (
+    COLUMNS,
+    SYMBOL,
+    bullets,
+    class_of,
+    counts,
+    digits,
+    figure,
+    grid,
+    options,
+    plural,
+    plural_kind,
+    plural_verdict,
+    rest_of,
+    row_of,
+    sentence,
+)
+from .svg import CLASS, clean
+
+MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
+NAMED = 8  # quantities that share a reason
+TITLE = {ERROR: "Errors found", UNTRUSTED: "Could not be judged", NO_ERROR: "No error found"}
+
+
+def verdict(report: Report) -> str:
+    count = counts(report)
+    chips = "".join(f'<span class="{CLASS[v]}-ink">{SYMBOL[v]} {count[v]} {plural_verdict(v, count[v])}</span>' for v in count if count[v])
+    return (
+        f'<section class="verdict {CLASS[report.verdict]}"><strong>{TITLE[report.verdict]}</strong>'
+        f'<p>{clean(report.headline)}</p>{_by_functional(report)}<div class="chips">{chips}</div></section>'
+    )
+
+
+def _by_functional(report: Report) -> str:
+    """Where the errors are: 97 of 200 variances, 1 of 200 means."""
+    kinds = dict.fromkeys(row.functional for row in report.rows)
+    if report.verdict != ERROR or len(kinds) < 2:
+        return ""
+    parts = []
+    for kind in kinds:
+        verdicts = [row.verdict for row in report.rows if row.functional == kind]
+        parts.append(f"{verdicts.count(ERROR)} of {len(verdicts)} {plural_kind(kind)}")
+    return f"<p>Errors by kind: {clean(', '.join(parts))}.</p>"
+
+
+def conclusions(report: Report) -> str:
+    count, about = counts(report), report.provenance
+    together = "all of them together" if about.simultaneous else "each by itself"
+    may, not_may = [], []
+    if count[ERROR]:
+        may.append(
+            f"The approximation is wrong about the {count[ERROR]} {plural(count[ERROR], 'quantity', 'quantities')} marked "
+            f"<b>error</b>, each by at least the amount in its row ({about.level:.0%} confidence, {together})."
+        )
+        not_may.append("That an error is no larger than that. It is a least, not an estimate.")
+    if count[NO_ERROR]:
+        may.append(
+            f"For the {count[NO_ERROR]} {plural(count[NO_ERROR], 'quantity', 'quantities')} marked <b>no error found</b>, "
+            "an error larger than <i>would see</i> would very likely have shown."
+        )
+        not_may.append("That a quantity with no error found is right: it may be wrong by less than <i>would see</i>.")
+    if report.usable:
+        may.append(f"The {len(report.moved_draws)} moved draws pass every check and may stand in for posterior draws.")
+    if count[UNTRUSTED]:
+        not_may.append(
+            f"Anything about the {count[UNTRUSTED]} {plural(count[UNTRUSTED], 'quantity', 'quantities')} marked <b>untrusted</b>; "
+            "the reasons are below the table."
+        )
+    not_may.append("Anything about quantities that are not listed, or about modes that no chain came near.")
+    return (
+        '<section class="pair"><div><h3>What you may conclude</h3>'
+        f"{bullets(may) or '<p>Nothing yet: see what to do next.</p>'}</div>"
+        f"<div><h3>What you may not conclude</h3>{bullets(not_may)}</div></section>"
+    )
+
+
+def table(report: Report) -> str:
+    rows = report.worst(MOST_ROWS)
+    head = "".join(f'<th scope="col"{class_of(kind)} title="{clean(about)}">{clean(name)}</th>' for name, kind, about in COLUMNS)
+    body = "\n".join(row_of(row) for row in rows)
+    verdicts = options("all verdicts", dict.fromkeys(row.verdict for row in rows))
+    functionals = options("all functionals", dict.fromkeys(row.functional for row in rows))
+    left_out = f"<p>The worst {len(rows)} of {len(report.rows)} quantities.</p>" if len(rows) < len(report.rows) else ""
+    return (
+        "<section><h2>Every quantity, worst first</h2>"
+        '<div class="tools"><input id="search" type="search" placeholder="filter by name" aria-label="filter by name">'
+        f'<select id="verdict" aria-label="verdict">{verdicts}</select>'
+        f'<select id="functional" aria-label="functional">{functionals}</select><span id="shown" class="soft" role="status"></span></div>'
+        f'{left_out}<div class="scroll tall" tabindex="0"><table id="quantities"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>{_reasons(rows)}</section>"
+    )
+
+
+def _reasons(rows: Iterable[Row]) -> str:
+    """Why rows are untrusted, each reason once with the rows it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.reason:
+            reasons.setdefault(row.reason, []).append(series.name(row, 60))
+    listed = [
+        f"<b>{clean(', '.join(names[:NAMED]))}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}</b>: {clean(reason)}."
+        for reason, names in reasons.items()
+    ]
+    return f"<h3>Why untrusted</h3>{bullets(listed)}" if listed else ""
+
+
+def pictures(report: Report) -> str:
+    shown = series.forest(report)
+    parts = [
+        "<section><h2>Pictures</h2>",
+        figure(
+            svg.forest(shown),
+            "How far each of the worst quantities moved, with its confidence interval; a thick bar reaches from zero to the bound. "
+            f"Means and quantiles in moved standard deviations, variances in log variance. {sentence(shown.rest)}",
+            "wide",
+        ),
+        "<h3>Before and after</h3><p class='soft'>Dashed: the approximation. Filled: after moving towards the target.</p>".replace(
+            "'", '"'
+        ),
+        grid((svg.marginal(one), series.shortened(one.parameter, 60)) for one in series.marginals(report)),
+        "<h3>On the way</h3>",
+        '<p class="soft">Change from the approximation against iteration, with bands of two standard errors. '
+        "The dotted line is where it came to rest.</p>",
+        grid((svg.movement(path), series.name(path.row, 60) + rest_of(path)) for path in series.movements(report)),
+        "<h3>Memory of the start</h3>",
+        figure(
+            svg.memory(series.memory(report)),
+            "ρ² between start and state: the largest over all coordinates (the jagged line), and the quantities that remember most.",
+            "middle",
+        ),
+        "<h3>The kernel</h3>",
+        grid(
+            [(svg.path(report.paths.acceptance, "Acceptance", 1.0), "acceptance"), (svg.path(report.paths.step, "Step size"), "step size")]
+        ),
+        "</section>",
+    ]
+    return "\n".join(parts)
+
+
+def checks(report: Report) -> str:
+    rows = []
+    for check in report.checks:
+        mark = '<td class="word fine-ink">◆ passed</td>' if check.passed else '<td class="word error-ink">● failed</td>'
+        rows.append(
+            f'<tr>{mark}<td class="word"><b>{clean(check.name)}</b></td>'
+            f'<td class="why">{clean(question(check))}{"" if check.passed else f" <b>{clean(check.message)}.</b>"}</td>'
+            f"<td>{digits(check.value)}</td><td>{digits(check.cutoff)}</td></tr>"
+        )
+    notes = "".join(f"<p>Note: {clean(note)}.</p>" for note in report.notes)
+    return (
+        '<section><h2>Checks: can the table be believed?</h2><div class="scroll"><table><thead><tr><th class="word">result</th>'
+        '<th class="word">check</th><th class="word">what it asks</th><th>value</th><th>cutoff</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{notes}</section>"
+    )
+
+
+def what_next(report: Report) -> str:
+    return f"<section><h2>What to do next</h2>{bullets(clean(line) for line in report.advice)}</section>"
+
+
+def provenance(report: Report) -> str:
+    cost, about = report.cost, report.provenance
+    together = "all intervals hold together" if about.simultaneous else "each interval by itself"
+    ran_on = " (ran on while quantities moved)" if cost.iterations > cost.planned_iterations else ""
+    entries = {
+        "approximation": about.approximation,
+        "chains": f"{about.chains}, of {about.kernel} with the {about.preconditioner} preconditioner",
+        "iterations": f"{cost.iterations}, planned {cost.planned_iterations}{ran_on}",
+        "confidence": f"{about.level:g}, {together}",
+        "cost": f"{cost.gradients:,} gradients; {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling",
+        "seed": str(about.seed),
+        "date": about.date,
+        "versions": about.versions,
+        "settings": about.settings,
+    }
+    pairs = "".join(f"<dt>{key}</dt><dd>{clean(value)}</dd>" for key, value in entries.items())
+    return f"<section><h2>Settings and provenance</h2><dl>{pairs}</dl></section>"
+
+
+HOW_TO_READ = """<section><h2>How to read this page</h2>
+<p>Many short Markov chains were started at draws of the approximation <i>q</i> and moved towards the true posterior (the target).
+If <i>q</i> were right, nothing would change on average. What did change, <i>q</i> had wrong, by at least as much as it surely changed.</p>
+<ul>
+<li><b>wrong by at least</b> is a lower bound. The true error may be larger, because the chains are short.</li>
+<li>A <b>variance</b> is compared on the log scale: a relative bound of 0.69 is a factor of 2. Means and quantiles count in standard
+deviations of the moved draws.</li>
+<li><b>no error found</b> is not proof of accuracy. It says that an error of <i>would see</i> (×2: a factor of 2, for
+variances) would have shown.</li>
+<li><b>untrusted</b> means that a check of the run failed for this quantity, so neither of the two can be said.</li>
+</ul></section>"""
