@@ -16,7 +16,7 @@ test-slow: $(VENV)/.test ## the slow statistical tests
 	$(BIN)/python -m pytest -m slow
 
 test-interop: $(VENV)/.interop ## adapters and examples with every framework installed; a missing one fails
-	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m "not slow and not stan and not torch"
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/report/test_datatree.py tests/test_examples.py -m "not slow and not stan and not torch"
 
 test-torch: $(VENV)/.torch ## the same for PyTorch (where pip finds only PyTorch's builds for GPUs, a download of some gigabytes)
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop/test_torch.py tests/test_examples.py -m torch

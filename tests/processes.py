@@ -1,4 +1,4 @@
-"""What one of several processes does in `tests/test_processes.py`: PROCESS PORT FOLDER SCENE, two processes, one device each."""
+"""What one of several processes does in test_processes.py: PROCESS PORT FOLDER SCENE, two processes, one device each."""
 
 import json
 import os

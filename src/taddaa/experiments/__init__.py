@@ -1,4 +1,8 @@
-"""The paper's studies on the public API. The registry names them without importing any, so that `taddaa --help` is quick."""
+"""The paper's studies on the public API. The registry names them without importing any, so that `taddaa --help` is quick.
+
+`study` says what a study is, `run` measures its cells and stores each, `page` writes the claims. The real `posteriors` are made of
+`data`, `models` and `truth`. A side room: it imports the main path, `fit` and `comparison`. Begin with `study`, then read `chaos`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

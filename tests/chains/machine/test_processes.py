@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from test_placement import assert_same
 
 import processes
 from devices import X, Y
-from test_placement import assert_same
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 
 
 def run_two(folder: Path, scene: str, timeout: float = 300) -> list[tuple[int, str, str]]:

@@ -11,7 +11,7 @@ import pytest
 
 from devices import DIM, REPORTS, ROWS
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 CHAINS = 121
 NUMBERS = ("approximation", "moved", "lower", "upper", "bound", "relative_bound", "detectable", "rho2")
 

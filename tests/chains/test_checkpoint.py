@@ -22,7 +22,7 @@ from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Tar
 from taddaa.cli import output
 from taddaa.moves.precondition import Found
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 _, PRECISION, SD = paper_gaussian(4)
 TARGET = Target(gaussian_logdensity, dim=4, data=PRECISION)
 APPROXIMATION = Gaussian(np.zeros(4), 0.3 * SD)
