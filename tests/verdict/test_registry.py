@@ -1,0 +1,95 @@
+"""What follows from failed checks, and that a new check is one class and its place in a list."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from taddaa.verdict.checks.check import Check, Checker, Silences
+from taddaa.verdict.checks.registry import ALL, NAMED, caveats, examine, question, remedies, why_others, worth_running_on
+from taddaa.verdict.outcome import verdicts
+
+
+def result(name: str, passed: bool = False, **changes) -> Check:
+    """A result of the check with this name, as it comes when it fails."""
+    return replace(NAMED[name].found(passed, 1.0, 0.0, f"{name} failed", np.array([0])), **changes)
+
+
+def judged(*bounds: float):
+    none = np.zeros(len(bounds), bool)
+    return SimpleNamespace(bound=np.array(bounds), unknown=none, unseen=none)
+
+
+def test_chains_run_on_only_for_what_iterations_cure():
+    assert worth_running_on([result("settled")], looks=5)
+    assert not worth_running_on([result("settled", passed=True)], looks=1)
+    assert not worth_running_on([result("moments exist"), result("arms agree"), result("all chains move")], looks=1)
+
+
+def test_stragglers_are_waited_for_twice():
+    assert worth_running_on([result("narrow enough")], looks=2)
+    assert not worth_running_on([result("narrow enough")], looks=3)
+
+
+def test_memory_of_a_narrow_part_gets_two_looks():
+    narrow = result("all chains move", passed=True, slow_for_good=True)
+    assert worth_running_on([narrow, result("forgot the start")], looks=1)
+    assert not worth_running_on([narrow, result("forgot the start")], looks=2)
+    assert worth_running_on([narrow, result("settled")], looks=2)
+    assert "too narrow" in caveats([narrow])[0] and caveats([replace(narrow, passed=False)]) == []
+
+
+def test_each_remedy_is_given_once():
+    failed = [result("all chains move"), result("narrow enough"), result("settled"), result("acceptance", passed=True)]
+    time, reparametrise = remedies(failed)
+    assert "more time" in time and "Reparametrise" in reparametrise
+    assert remedies([result("acceptance", passed=True)]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "silenced"),
+    [
+        ("settled", [True, True, False]),  # the row it names, and rows without a bound
+        ("moments exist", [True, False, False]),
+        ("forgot the start", [False, False, False]),  # it names a row that has a bound
+        ("narrow enough", [False, False, False]),
+    ],
+)
+def test_a_check_silences_what_it_says(name, silenced):
+    found = verdicts(judged(1.0, 0.0, 2.0), [result(name)])
+    assert [verdict == "untrusted" for verdict, _ in found] == silenced
+    assert bool(why_others(result(name))) == (name == "settled")
+
+
+@pytest.mark.parametrize("checker", ALL, ids=lambda checker: checker.name)
+def test_results_agree_with_what_the_check_says_of_itself(checker):
+    found = checker.found(False, 1.0, 0.0, "it failed")
+    assert (found.only_zero, found.rows) == ("without a bound" in checker.silences.value, None)
+    silenced = [verdict == "untrusted" for verdict, _ in verdicts(judged(1.0, 0.0), [found])]
+    assert silenced == ([False, True] if found.only_zero else [True, True])
+
+
+def test_a_stored_check_that_is_not_known_is_passed_over():
+    unknown = Check("of a later version", False, 1.0, 0.0, "who knows")
+    assert (question(unknown), why_others(unknown), remedies([unknown])) == ("", "", [])
+
+
+def test_a_new_check_is_one_class():
+    class Lonely(Checker):
+        name = "not lonely"
+        question = "Are there chains enough?"
+        should_be = "above 10"
+        remedy = "Take more chains."
+        silences = Silences.RUN
+
+        def applies(self, run):
+            return run.walk is not None
+
+        def examine(self, run):
+            return self.found(run.walk.chains > 10, run.walk.chains, 10, "too few chains")
+
+    few, none = SimpleNamespace(walk=SimpleNamespace(chains=3)), SimpleNamespace(walk=None)
+    (check,) = examine(few, [Lonely()])
+    assert (check.name, check.passed, check.value, check.rows) == ("not lonely", False, 3, None)
+    assert examine(none, [Lonely()]) == []
