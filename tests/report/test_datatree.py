@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from taddaa.report.report.datatree import gather, report_to_datatree
 
 import taddaa
 from frameworks import need
+from taddaa.report.datatree import gather, report_to_datatree
 
 need("arviz_base")
 
