@@ -76,4 +76,4 @@ def run_chains(known: Known, kernel, starts, metric, iterations: int, seed: int 
         engine = Engine(Target(known.logdensity, known.dim), kernel, len(starts), seed, "float64", Meter(), 2)
         chains = engine.start(starts, metric, step or kernel.initial_step(known.dim))
         chains, trace = engine.advance(chains, metric, starts, iterations)
-        return engine.host(chains.point.position), trace
+        return engine.host(engine.flat(chains, metric).position), trace

@@ -78,8 +78,10 @@ def diagnose(
         while True:
             judgement = study.judge(walk)
             checks = study.check(walk, judgement)
-            if agreed(2 * walk.iteration > study.plan.most_iterations or not worth_running_on(checks, walk.rounds)):
+            onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
+            if agreed(2 * walk.iteration > study.plan.most_iterations or not onward):
                 break
+            walk.noted = {check.name: float(check.value) for check in checks}
             walk.round()
         if second is not None:
             checks.append(study.compare_arms(walk, judgement, second, progress))
@@ -128,7 +130,18 @@ class _Study:
         begun = engine.start(starts, metric, step)
         self._note_starts(found.note, engine.host(begun.point.logdensity), arm)
         observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
-        walk = Walk(engine, preconditioner, self.plan, starts, metric, begun, observe, self.questions.summarise, progress)
+        walk = Walk(
+            engine,
+            preconditioner,
+            self.plan,
+            starts,
+            metric,
+            begun,
+            observe,
+            self.questions.summarise,
+            self.settings.checks == "all",
+            progress,
+        )
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
         return walk
 
@@ -165,7 +178,7 @@ class _Study:
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
     def judge(self, walk: Walk) -> Judgement:
-        return judge(self.questions, walk.late_quantities, self.level(walk.rounds))
+        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds))
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
         return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])

@@ -43,7 +43,7 @@ class Settings:
     variance_tolerance: float = 0.15
     chains: int | None = None
     iterations: int | None = None
-    budget: float = 8
+    budget: float = 16
     states: int = 4
     checks: str = "all"
     groups: int = 2

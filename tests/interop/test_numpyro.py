@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_constant
-from frameworks import need
 
 import taddaa
+from frameworks import need
 
 numpyro = need("numpyro")
 dist = need("numpyro.distributions")

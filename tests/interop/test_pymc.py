@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_constant, verdicts
-from frameworks import need
 
 import taddaa
+from frameworks import need
 
 pm = need("pymc")
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTensor and ArviZ warn about themselves; ours are asserted

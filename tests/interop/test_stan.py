@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_constant, verdicts
-from frameworks import need
 
 import taddaa
+from frameworks import need
 
 SCHOOLS = (Path(__file__).parents[2] / "examples" / "eight_schools.stan").read_text()
 

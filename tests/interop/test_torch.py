@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_constant, verdicts
-from frameworks import need
 
 import taddaa
+from frameworks import need
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]  # PyTorch's own, about itself
 

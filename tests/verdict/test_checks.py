@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taddaa import Draws, Gaussian, Settings, Target, diagnose
+from taddaa import DiagnosisError, Draws, Fisher, Gaussian, Mean, Quantile, Settings, Target, Variance, diagnose
+from taddaa.formulas.zscore import mean_z
+from taddaa.verdict.checks.settled import gained
 
 CHECKS = {
+    "near the posterior",
     "settled",
     "no overshoot",
     "forgot the start",
@@ -96,31 +99,45 @@ def test_what_has_moved_is_an_error_even_if_chains_remember_their_starts():
     assert "still remember where they started" in centred.reason
 
 
-def test_the_centred_funnel_is_caught():
-    """Chains in its neck cannot leave it: with exact starts nothing moves, and no row may be called free of error."""
+UNBENT = Settings(preconditioner=Fisher(straighten=False))
 
-    def funnel(x):
-        return stats_normal(x[0], 3.0) + jnp.sum(stats_normal(x[1:], jnp.exp(x[0] / 2)))
 
-    def stats_normal(x, sd):
+def wide_funnel(x):
+    def normal(x, sd):
         return -0.5 * (x / sd) ** 2 - jnp.log(sd)
 
-    report = diagnose(Target(funnel, 6), Gaussian(np.zeros(6), np.ones(6)))
+    return normal(x[0], 3.0) + jnp.sum(normal(x[1:], jnp.exp(x[0] / 2)))
+
+
+def test_the_centred_funnel_is_caught():
+    """Chains in its neck cannot leave it, unless its coordinates are straightened: no row may be called free of error."""
+    report = diagnose(Target(wide_funnel, 6), Gaussian(np.zeros(6), np.ones(6)), settings=UNBENT)
     assert not report.usable
     assert "no error found" not in {row.verdict for row in report.rows if row.parameter == "x[0]"}
 
 
-@pytest.mark.parametrize(("missing", "trusted"), [(0.0, True), (0.25, False)])
-def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, trusted):
-    """Neal's funnel with exact draws, and with draws that lack the lower quarter of its neck."""
+def test_the_centred_funnel_is_straightened_by_default():
+    """x₀'s variance is 9 and not 1; and the report says what the user should reparametrise."""
+    report = diagnose(Target(wide_funnel, 6), Gaussian(np.zeros(6), np.ones(6)))
+    row = next(row for row in report.rows if (row.parameter, row.functional) == ("x[0]", "variance"))
+    assert row.verdict == "error" and 0.7 * np.log(9) < row.bound <= np.log(9)
+    assert any("follows x[0]" in note for note in report.notes)
 
-    def funnel(x):
-        return -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * 9 * x[0]
 
+def funnel(x):
+    return -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * 9 * x[0]
+
+
+def funnel_draws(missing):
+    """Exact draws of Neal's funnel, but for a lower part of its neck."""
     rng = np.random.default_rng(11)
     first = stats.norm.ppf(rng.uniform(missing, 1, (4000, 1)))
-    draws = np.concatenate([first, np.exp(first / 2) * rng.standard_normal((4000, 9))], axis=1)
-    report = diagnose(Target(funnel, 10), Draws(draws))
+    return Draws(np.concatenate([first, np.exp(first / 2) * rng.standard_normal((4000, 9))], axis=1))
+
+
+@pytest.mark.parametrize(("missing", "trusted"), [(0.0, True), (0.25, False)])
+def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, trusted):
+    report = diagnose(Target(funnel, 10), funnel_draws(missing), settings=UNBENT)
     check = check_of(report, "all chains move")
     assert check.slow_for_good and check.passed == trusted
     verdicts = [row.verdict for row in report.rows]
@@ -129,14 +146,75 @@ def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, 
     assert any("could go unnoticed" in note for note in report.notes) == trusted
 
 
+def test_what_is_missing_of_a_neck_is_found_in_straightened_coordinates():
+    """Without its lower quarter a standard normal has the mean φ(z)/0.75 = 0.42."""
+    report = diagnose(Target(funnel, 10), funnel_draws(0.25))
+    row = report.rows[0]
+    assert row.verdict == "error" and 0.2 < row.bound <= stats.norm.pdf(stats.norm.ppf(0.25)) / 0.75
+    assert np.mean([row.verdict == "untrusted" for row in report.rows]) <= 0.1
+
+
+def slow_drift():
+    """x₀ is on its way along a long slope, x₁ goes with it, and x₂ has nothing to do with them."""
+    target = Target(lambda x: -0.5 * ((x[0] / 50) ** 2 + (x[1] - x[0]) ** 2 + x[2] ** 2), 3)
+    settings = Settings(budget=1, iterations=40, preconditioner="identity", chains=300)
+    return diagnose(target, Gaussian([100.0, 100.0, 0.0], [1.0, 1.0, 1.0]), settings=settings)
+
+
+def test_what_moves_silences_all_that_is_asked_of_it_and_what_shares_it():
+    """Rows are the three means and then the three variances."""
+    check = check_of(slow_drift(), "settled")
+    assert not check.passed
+    assert {0, 1, 3, 4} <= set(check.rows) and not {2, 5} & set(check.rows)
+
+
+def test_a_moment_that_does_not_exist_is_untrusted_and_tells_nothing_of_others():
+    """Cauchy: means and variances cannot be judged, quantiles can; and a normal beside it is not silenced."""
+    target = Target(lambda x: -jnp.log1p(x[0] ** 2) - 0.5 * x[1] ** 2, 2)
+    rng = np.random.default_rng(2)
+    draws = Draws(np.stack([rng.standard_cauchy(5000), rng.standard_normal(5000)], axis=1))
+    for seed in range(3):
+        report = diagnose(target, draws, functionals=[Mean(), Variance(), Quantile(0.25), Quantile(0.75)], seed=seed)
+        verdict = {(row.parameter, row.functional): row.verdict for row in report.rows}
+        assert verdict["x[0]", "mean"] == verdict["x[0]", "variance"] == "untrusted"
+        assert {verdict["x[0]", "q0.25"], verdict["x[0]", "q0.75"], verdict["x[1]", "mean"], verdict["x[1]", "variance"]} == {
+            "no error found"
+        }
+
+
+def far_fit():
+    """An optimiser that stopped a hundred standard deviations away."""
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 4, names=["a", "b", "c", "d"])
+    return diagnose(target, Gaussian([100.0, 0.0, 0.0, 0.0], np.full(4, 0.1)), settings=Settings(budget=1, iterations=20))
+
+
+def test_a_fit_in_the_wrong_place_is_told_so():
+    report = far_fit()
+    check = check_of(report, "near the posterior")
+    assert not check.passed and 2500 < check.value <= 0.5 * 101**2
+    assert report.far and report.verdict == "error"
+    assert report.headline.startswith("The fit is far from the posterior") and "a, " in report.headline
+    assert "Refit" in report.advice[0]
+    with pytest.raises(DiagnosisError, match="far from the posterior"):
+        report.raise_if(error_above=1e9, untrusted=False)
+
+
+def test_a_converged_fit_is_never_far():
+    """The best mean-field fit of a Gaussian, however correlated, has E log π = −d/2, as the target itself."""
+    for correlation in (0.5, 0.99, 0.9999):
+        precision = np.linalg.inv((1 - correlation) * np.eye(6) + correlation)
+        target = Target(lambda x, p: -0.5 * x @ p @ x, 6, data=precision)
+        report = diagnose(target, Gaussian(np.zeros(6), 1 / np.sqrt(np.diag(precision))))
+        check = check_of(report, "near the posterior")
+        assert check.passed and abs(check.value) < 6
+
+
 def test_the_settle_test_is_paired():
     """Slow chains still move together by less than their spread: a paired test sees it, an unpaired one cannot."""
     rng = np.random.default_rng(4)
     early = 10 * rng.standard_normal(400)
     late = early + 0.1 + 0.3 * rng.standard_normal(400)
     paired, unpaired = stats.ttest_rel(late, early), stats.ttest_ind(late, early)
-    from taddaa.verdict.checks.settled import paired_z
-
-    z = paired_z(np.stack([early, late], axis=1)[..., None], [0], [1])
+    z = mean_z(gained(np.stack([early, late], axis=1)[..., None], [0], [1]))
     assert z[0] == pytest.approx(paired.statistic, rel=1e-9)
     assert abs(unpaired.statistic) < 1 < abs(z[0])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taddaa.verdict.checks.check import Check, Checker, Silences
-from taddaa.verdict.checks.registry import ALL, NAMED, caveats, examine, question, remedies, why_others, worth_running_on
+from taddaa.verdict.checks.registry import ALL, NAMED, caveats, condemning, examine, question, remedies, worth_running_on
 from taddaa.verdict.outcome import verdicts
 
 
@@ -22,21 +22,21 @@ def judged(*bounds: float):
 
 
 def test_chains_run_on_only_for_what_iterations_cure():
-    assert worth_running_on([result("settled")], looks=5)
-    assert not worth_running_on([result("settled", passed=True)], looks=1)
-    assert not worth_running_on([result("moments exist"), result("arms agree"), result("all chains move")], looks=1)
+    assert worth_running_on([result("settled")], looks=5, before={})
+    assert not worth_running_on([result("settled", passed=True)], looks=1, before={})
+    assert not worth_running_on([result("moments exist"), result("arms agree"), result("all chains move")], looks=1, before={})
 
 
 def test_stragglers_are_waited_for_twice():
-    assert worth_running_on([result("narrow enough")], looks=2)
-    assert not worth_running_on([result("narrow enough")], looks=3)
+    assert worth_running_on([result("narrow enough")], looks=2, before={})
+    assert not worth_running_on([result("narrow enough")], looks=3, before={})
 
 
 def test_memory_of_a_narrow_part_gets_two_looks():
     narrow = result("all chains move", passed=True, slow_for_good=True)
-    assert worth_running_on([narrow, result("forgot the start")], looks=1)
-    assert not worth_running_on([narrow, result("forgot the start")], looks=2)
-    assert worth_running_on([narrow, result("settled")], looks=2)
+    assert worth_running_on([narrow, result("forgot the start")], looks=1, before={})
+    assert not worth_running_on([narrow, result("forgot the start")], looks=2, before={})
+    assert worth_running_on([narrow, result("settled")], looks=2, before={})
     assert "too narrow" in caveats([narrow])[0] and caveats([replace(narrow, passed=False)]) == []
 
 
@@ -50,7 +50,7 @@ def test_each_remedy_is_given_once():
 @pytest.mark.parametrize(
     ("name", "silenced"),
     [
-        ("settled", [True, True, False]),  # the row it names, and rows without a bound
+        ("settled", [True, False, False]),
         ("moments exist", [True, False, False]),
         ("forgot the start", [False, False, False]),  # it names a row that has a bound
         ("narrow enough", [False, False, False]),
@@ -59,7 +59,6 @@ def test_each_remedy_is_given_once():
 def test_a_check_silences_what_it_says(name, silenced):
     found = verdicts(judged(1.0, 0.0, 2.0), [result(name)])
     assert [verdict == "untrusted" for verdict, _ in found] == silenced
-    assert bool(why_others(result(name))) == (name == "settled")
 
 
 @pytest.mark.parametrize("checker", ALL, ids=lambda checker: checker.name)
@@ -70,9 +69,17 @@ def test_results_agree_with_what_the_check_says_of_itself(checker):
     assert silenced == ([False, True] if found.only_zero else [True, True])
 
 
+def test_memory_that_does_not_fade_is_not_waited_for():
+    memory = result("forgot the start")
+    assert worth_running_on([memory], 3, {}) and worth_running_on([memory], 3, {memory.name: 2 * memory.value})
+    assert not worth_running_on([memory], 3, {memory.name: memory.value})
+    assert worth_running_on([memory], 2, {memory.name: memory.value})
+    assert worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 1.0})
+
+
 def test_a_stored_check_that_is_not_known_is_passed_over():
     unknown = Check("of a later version", False, 1.0, 0.0, "who knows")
-    assert (question(unknown), why_others(unknown), remedies([unknown])) == ("", "", [])
+    assert (question(unknown), condemning([unknown]), remedies([unknown])) == ("", None, [])
 
 
 def test_a_new_check_is_one_class():

@@ -18,16 +18,17 @@ import numpy as np
 
 from ..errors import InputError, refuse_unwritable
 from ..files import first_process, whole_file
+from ..moves.bend import Bend
 from ..moves.kernel import Point
-from ..moves.precondition import Dense, Diagonal, DiagonalLowRank
+from ..moves.precondition import Bent, Dense, Diagonal, DiagonalLowRank
 from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 2
-KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank)}
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 3
+KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
-WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path")
+WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path", "noted")
 STALE_SECONDS = 3600  # a half-written file older than this was left by a killed process
 START_AGAIN = "or delete it to start again"
 

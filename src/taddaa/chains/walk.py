@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC
-from ..moves.precondition import Metric, Preconditioner
+from ..moves.precondition import Bent, Metric, Preconditioner, same_kind
 from ..plan import Plan
+from .arrival import Seen, arrived
 from .machine.engine import Engine, Trace, return_freed_memory
 from .machine.placement import agreed
 from .machine.program import Chains
@@ -26,12 +28,17 @@ DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are
 
 
 class Snapshot(NamedTuple):
-    """All chains at one iteration: the user's quantities (N, k), and the flat positions and gradients (N, d)."""
+    """All chains at one iteration: the user's quantities (N, k), flat positions and gradients (N, d), log densities (N,)."""
 
     iteration: int
     quantities: np.ndarray
     positions: np.ndarray
     gradients: np.ndarray
+    logdensity: np.ndarray
+
+    def of(self, chains: np.ndarray) -> "Snapshot":
+        """The same of some chains."""
+        return Snapshot(self.iteration, *(part[chains] for part in self[1:]))
 
 
 class Waypoint(NamedTuple):
@@ -65,6 +72,7 @@ class Walk:
     chains: Chains
     observe: Callable[[np.ndarray], np.ndarray]
     summarise: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    leave_out: bool = True
     on_progress: Callable[[Progress], None] | None = None
     save: Callable[["Walk"], None] = lambda walk: None  # wherever a killed run may go on
 
@@ -76,6 +84,7 @@ class Walk:
         self.origin = self.snapshot()
         self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
         self.path: list[Waypoint] = []
+        self.noted: dict[str, float] = {}  # what the checks of the round before found
 
     def open(self) -> None:
         """To T/2, learning the metric on the way."""
@@ -125,17 +134,41 @@ class Walk:
         rho2 = squared_correlation(self.origin.quantities, now.quantities)
         self.path.append(Waypoint(iteration, *self.summarise(now.quantities), rho2))
 
+    @property
+    def newly_bent(self) -> bool:
+        """Whether the chains' coordinates were bent in the opening: they have not yet gone far in coordinates learnt while so."""
+        return isinstance(self.metric, Bent) and self.rounds == 1
+
+    @property
+    def seen(self) -> Seen:
+        """What there is to judge: all chains, or (unless the paper's method is wanted) those that have arrived."""
+        acceptance = self.engine.host(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
+        kept = self._arrived()
+        if kept.all():
+            return Seen(self.origin, self.snapshots, acceptance, 0)
+        return Seen(self.origin.of(kept), [snapshot.of(kept) for snapshot in self.snapshots], acceptance[kept], int(np.sum(~kept)))
+
+    def _arrived(self) -> np.ndarray:
+        if not self.leave_out:
+            return np.ones(len(self.starts), bool)
+        # In the chains' own coordinates, in which a funnel's mouth and neck are equally dense.
+        return arrived(self.engine.host(self.chains.point.logdensity).astype(float), self.starts.shape[1])
+
     def _learn(self) -> None:
         """A better metric from as few of the latest snapshots as give enough draws; the chains are carried on under it."""
-        latest = [snapshot for snapshot in self.snapshots if snapshot.iteration > 0]
-        chains, dim = self.starts.shape
+        kept = self._arrived()
+        latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
+        chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
         gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
-        metric = self.preconditioner.improved(self.metric, positions, gradients)
+        metric = self.preconditioner.improved(self.metric, positions, gradients, chains)
         if metric is not self.metric:
-            self.metric = agreed(metric)
-            self.chains = self.engine.repoint(self.chains, self.metric)
+            old, self.metric = self.metric, agreed_metric(metric)
+            self.chains = self.engine.repoint(self.chains, old, self.metric)
+            # Chains in flight towards the target accept any step; one that fits the flight would take long to come down again.
+            longest = np.log(self.engine.kernel.initial_step(dim))
+            self.chains = self.chains._replace(log_step=jnp.minimum(self.chains.log_step, longest))
 
     def _handed_over(self) -> Chains:
         """The chains, not kept here as well: their memory can go as soon as they have moved."""
@@ -144,14 +177,15 @@ class Walk:
         return chains
 
     def snapshot(self) -> Snapshot:
-        point = self.chains.point
+        point = self.engine.flat(self.chains, self.metric)
         # At the origin they are the starts, which need no second copy.
         positions = self.engine.host(point.position).astype(float) if self.iteration else self.starts
         # A kernel without gradients still needs them here: checks and metrics are made of them.
         known = self.engine.kernel.uses_gradient
         gradients = self.engine.host(point.gradient) if known else np.nan_to_num(self.engine.evaluate(positions)[1])
         kept = float if positions.shape[1] <= DOUBLE_GRADIENTS else np.float32
-        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, kept))
+        logdensity = self.engine.host(point.logdensity).astype(float)
+        return Snapshot(self.iteration, self.observe(positions), positions, np.asarray(gradients, kept), logdensity)
 
     @property
     def step_length(self) -> float:
@@ -160,18 +194,8 @@ class Walk:
         return step if isinstance(self.engine.kernel, HMC) else float(np.sqrt(step))
 
     @property
-    def late_quantities(self) -> list[np.ndarray]:
-        """The user's quantities at the latest round's snapshots, without its beginning."""
-        return [snapshot.quantities for snapshot in self.snapshots[1:]]
-
-    @property
     def trace(self) -> Trace:
         return Trace.joined(self.traces)
-
-    @property
-    def acceptance_of_chains(self) -> np.ndarray:
-        """The share of proposals that each chain accepted in the latest round."""
-        return self.engine.host(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
 
 
 def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray) -> float:
@@ -185,3 +209,9 @@ def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray
             break
         log_step -= np.log(4.0)
     return float(np.exp(log_step))
+
+
+def agreed_metric(metric: Metric) -> Metric:
+    """The first process's. Where rounding has led others to a map of another size, or to none, they take its kind first."""
+    sizes = (metric.bend.select.shape[1], metric.bend.levels.shape[0]) if isinstance(metric, Bent) else (0, 0)
+    return agreed(same_kind(metric, *agreed(np.array(sizes))))

@@ -81,7 +81,7 @@ def code_of(report, threshold: float) -> int:
     """An error above the threshold outweighs a doubt."""
     from ..verdict.outcome import ERROR, UNTRUSTED
 
-    if any(row.verdict == ERROR and row.relative_bound > threshold for row in report.rows):
+    if report.far or any(row.verdict == ERROR and row.relative_bound > threshold for row in report.rows):
         return FOUND
     return DOUBTFUL if any(row.verdict == UNTRUSTED for row in report.rows) else FINE
 

@@ -6,13 +6,17 @@ draws of the approximation and their gradients, and may find a better one later 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
+from .bend import Bend
+from .straighten import learn_bend
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
 LARGEST_FULL = 2000
@@ -63,7 +67,56 @@ class Diagonal(NamedTuple):
         return self.scale * gradient
 
 
-Metric = Dense | Diagonal | DiagonalLowRank
+class Bent(NamedTuple):
+    """A full factor C in the coordinates w of a map x(w)."""
+
+    bend: Bend
+    factor: Any
+
+    def push(self, z):
+        return z @ self.factor.T
+
+    def pull(self, gradient):
+        return gradient @ self.factor
+
+
+Metric = Dense | Diagonal | DiagonalLowRank | Bent
+
+
+# Between the user's flat space and the coordinates that chains walk in, for one chain; without a map they are the same.
+
+
+def place_of(metric: Metric, w):
+    """Where a chain that stands at w is, and log |dx/dw|."""
+    return metric.bend.forward(w) if isinstance(metric, Bent) else (w, 0.0)
+
+
+def enter(metric: Metric, x, logdensity, gradient):
+    """The chain's own coordinates w, with the log density and gradient in them."""
+    if not isinstance(metric, Bent):
+        return x, logdensity, gradient
+    w = metric.bend.inverse(x)
+    return w, logdensity + metric.bend.forward(w)[1], metric.bend.slope(w, gradient)
+
+
+def leave(metric: Metric, w, logdensity, gradient):
+    """Back from there."""
+    if not isinstance(metric, Bent):
+        return w, logdensity, gradient
+    x, stretched = metric.bend.forward(w)
+    return x, logdensity - stretched, metric.bend.unslope(w, gradient)
+
+
+def same_kind(metric: Metric, drivers: int, levels: int) -> Metric:
+    """The metric, or one of the same kind and size as another process's with so many drivers and levels (its numbers come from there)."""
+    mine = (metric.bend.select.shape[1], metric.bend.levels.shape[0]) if isinstance(metric, Bent) else (0, 0)
+    if mine == (drivers, levels) or not isinstance(metric, Dense | Bent):
+        return metric
+    dim = len(metric.factor)
+    if drivers == 0:
+        return Dense(metric.factor)
+    shapes = ((dim,), (dim,), (dim, int(drivers)), (int(drivers), dim), (int(drivers), dim), (int(levels), dim))
+    return Bent(Bend(*(jnp.zeros(shape) for shape in shapes)), metric.factor)
 
 
 def as_covariance(metric: Metric) -> np.ndarray:
@@ -72,6 +125,10 @@ def as_covariance(metric: Metric) -> np.ndarray:
         return np.asarray(metric.factor) @ np.asarray(metric.factor).T
     if isinstance(metric, Diagonal):
         return np.asarray(metric.scale) ** 2
+    if isinstance(metric, Bent):  # at the middle of the map
+        middle = jax.jacobian(lambda w: metric.bend.forward(w)[0])(jnp.zeros(len(metric.factor)))
+        factor = np.asarray(middle) @ np.asarray(metric.factor)
+        return factor @ factor.T
     basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)
     return np.asarray(metric.scale) ** 2 * (1 + basis**2 @ (stretch**2 - 1))
 
@@ -94,7 +151,7 @@ class Preconditioner(ABC):
     def initial(self, approximation: Approximation, draws: np.ndarray, gradients: np.ndarray) -> Found:
         """From pilot draws (or the starts, when there are none) and their gradients."""
 
-    def improved(self, metric: Metric, draws: np.ndarray, gradients: np.ndarray) -> Metric:
+    def improved(self, metric: Metric, draws: np.ndarray, gradients: np.ndarray, chains: int) -> Metric:
         """From the moving chains' states and gradients; the same metric if there is nothing to gain."""
         return metric
 
@@ -136,8 +193,11 @@ class Fisher(Preconditioner):
     """G with G Cov(∇log π) G = Cov(x): the geometric mean of the draws' covariance and the inverse gradient covariance.
 
     For a Gaussian target it is the target's covariance, whatever q is. Full to d = 2,000; beyond, a diagonal whose
-    low-rank part is learnt from the moving chains.
+    low-rank part is learnt from the moving chains. Where a few parameters drive how wide others are, as in hierarchical models, and
+    the dimension is at most 500, the moving chains also learn coordinates in which they do not (`straighten`).
     """
+
+    straighten: bool = True
 
     def pilots(self, dim, chains):
         return max(chains, DRAWS_PER_DIMENSION * dim) if dim <= LARGEST_FULL else chains
@@ -161,14 +221,19 @@ class Fisher(Preconditioner):
             return Found(Dense(jnp.asarray(np.diag(_fisher_scale(x, g)))), note)
         return Found(Dense(jnp.asarray(_fisher_factor(x, g))), "")
 
-    def improved(self, metric, draws, gradients):
+    def improved(self, metric, draws, gradients, chains):
         usable = np.isfinite(gradients).all(axis=1) & np.isfinite(draws).all(axis=1)
         x, g = draws[usable], gradients[usable]
         if len(x) < 10 or np.any(_spread(g) == 0) or np.any(_spread(x) == 0):
             return metric
         if isinstance(metric, DiagonalLowRank):
             return _fisher_low_rank(x, g, metric.basis.shape[1])
-        if isinstance(metric, Dense) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
+        if isinstance(metric, Dense | Bent) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
+            bend = learn_bend(x[-chains:], g[-chains:]) if self.straighten else None
+            if bend is not None:
+                bent = Bent(bend, jnp.eye(x.shape[1]))
+                w, _, slope = jax.jit(jax.vmap(partial(enter, bent)))(x, np.zeros(len(x)), g)
+                return bent._replace(factor=jnp.asarray(_fisher_factor(np.asarray(w), np.asarray(slope))))
             return Dense(jnp.asarray(_fisher_factor(x, g)))
         return metric
 

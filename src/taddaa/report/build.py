@@ -14,13 +14,14 @@ from ..problem.approximation import Approximation
 from ..settings import Settings
 from ..verdict.checks.check import Check
 from ..verdict.checks.memory import row_rho2
-from ..verdict.checks.registry import caveats
+from ..verdict.checks.registry import caveats, condemning
 from ..verdict.judgement import Judgement, unseen_probability
 from ..verdict.outcome import verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .report import Report
+from .straightened import straightened
 
 
 def report_of(
@@ -35,7 +36,7 @@ def report_of(
 ) -> Report:
     """The report on a walk that has been judged and checked."""
     names = [(label, group.functional.label) for group in questions.groups for label in group.labels]
-    rho2, verdict = row_rho2(walk, questions), verdicts(judgement, checks)
+    rho2, verdict = row_rho2(walk.seen, questions), verdicts(judgement, checks)
     rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdict[i]) for i in range(len(names)))
     labels, meter = walk.engine.target.labels, walk.engine.meter
     return Report(
@@ -54,8 +55,8 @@ def report_of(
         paths=_paths(walk, questions, judgement),
         labels=labels,
         start_draws=walk.origin.quantities[:, : len(labels)],
-        moved_draws=walk.snapshots[-1].quantities[:, : len(labels)],
-        handover=Handover(walk.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
+        moved_draws=walk.seen.snapshots[-1].quantities[:, : len(labels)],
+        handover=Handover(walk.seen.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
     )
 
 
@@ -65,6 +66,13 @@ def _closing_notes(names: list[tuple[str, str]], walk: Walk, judgement: Judgemen
     rejected = int(np.sum(walk.engine.host(walk.chains.nonfinite)))
     if rejected:
         notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
+    if walk.seen.left_out:
+        notes.append(
+            f"{walk.seen.left_out} of {walk.plan.chains} chains started where the target has no mass to speak of, have not come away "
+            "from there, and are left out"
+        )
+    if condemning(checks) is None:  # nothing is learnt of a target that the chains have not seen
+        notes += straightened(walk)
     notes += caveats(checks)
     fixed = np.flatnonzero(judgement.fixed)
     if fixed.size:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..files import write_whole
 from ..verdict.checks.check import Check
+from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .sentences import advice, headline, sentence
@@ -35,9 +36,16 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The headline: `error` if any row shows one, else `untrusted` if any row is, else `no error found`."""
+        """The headline: `error` if any row shows one or the fit as a whole is far away, else `untrusted` if any row is, else …"""
+        if self.far:
+            return ERROR
         found = {row.verdict for row in self.rows}
         return next(verdict for verdict in (ERROR, UNTRUSTED, NO_ERROR) if verdict in found)
+
+    @property
+    def far(self) -> bool:
+        """Whether the fit as a whole is far from the posterior, whatever its rows say."""
+        return condemning(self.checks) is not None
 
     @property
     def rho2_max(self) -> float:
@@ -79,6 +87,8 @@ class Report:
 
     def raise_if(self, error_above: float = 0.0, untrusted: bool = True) -> None:
         """Raise DiagnosisError if a relative bound exceeds `error_above`, or (unless told otherwise) a row is untrusted."""
+        if self.far:
+            raise DiagnosisError(self.headline)
         wrong = [row for row in self.rows if row.verdict == ERROR and row.relative_bound > error_above]
         if wrong:
             worst = max(wrong, key=lambda row: row.relative_bound)

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from ..verdict.checks.registry import remedies
+from ..verdict.checks.registry import condemning, remedies
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .parts import Row
 
@@ -15,7 +15,11 @@ def headline(report: "Report") -> str:
     """One or two sentences that a hurried reader may stop after."""
     count = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in (ERROR, UNTRUSTED, NO_ERROR)}
     total = len(report.rows)
-    if count[ERROR]:
+    far = condemning(report.checks)
+    if far is not None:
+        text = f"The fit is far from the posterior: {far.message}."
+        text += f" Errors are stated for {count[ERROR]} of {total} quantities." * bool(count[ERROR])
+    elif count[ERROR]:
         text = f"Errors found in {count[ERROR]} of {total} quantities. Worst: {sentence(report.worst(1)[0])}"
     elif count[UNTRUSTED]:
         text = f"No error can be stated, and {count[UNTRUSTED]} of {total} quantities could not be judged."

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..chains.walk import Walk
+    from ..chains.arrival import Seen
 
 DIRECTIONS = 3
 DENSE_DIRECTIONS = 50  # dimensions up to which all eigenvectors are computed
 
 
-def directions_moved_most(walk: "Walk") -> np.ndarray:
+def directions_moved_most(seen: "Seen") -> np.ndarray:
     """Directions (d, ≤ 4), in units of moved standard deviations: the mean's shift, and where the spread changed most.
 
     Chosen at the middle of the round, because a test at its ends must not look for what it was chosen by.
     """
-    start, moved = walk.origin.positions, walk.snapshots[len(walk.snapshots) // 2].positions
+    start, moved = seen.origin.positions, seen.snapshots[len(seen.snapshots) // 2].positions
     scale = moved.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     dim = start.shape[1]

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checks.check import Check
-from .checks.registry import why_others
 
 if TYPE_CHECKING:
     from .judgement import Judgement
@@ -24,9 +23,6 @@ def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str
         silenced = concerned & ~moved if check.only_zero else concerned
         for row in np.flatnonzero(silenced):
             reasons[row].append(check.message)
-        why = why_others(check)
-        for row in np.flatnonzero(~concerned & ~moved) if why else ():
-            reasons[row].append(why)
     for row in np.flatnonzero(judgement.unknown):
         reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
     for row in np.flatnonzero(judgement.unseen):

@@ -59,6 +59,14 @@ class Questions:
     def per_row(self, values: np.ndarray) -> np.ndarray:
         return np.concatenate([group.per_row(values) for group in self.groups])
 
+    def quantities_of(self, rows: np.ndarray, count: int) -> np.ndarray:
+        """Which of `count` quantities the rows (a mask) are about."""
+        found = np.zeros(count, bool)
+        for group in self.groups:
+            mine = rows[group.rows]
+            found[group.columns[mine] if len(group.columns) == len(mine) else group.columns[np.repeat(mine, 2)]] = True
+        return found
+
     @property
     def reference_draws(self) -> np.ndarray | None:
         """The quantities at the draws that stand for q where a functional of it has no closed form."""

@@ -187,7 +187,7 @@ def test_a_new_metric_restarts_the_steps_clock_and_renews_the_slopes():
         begun, metric, starts = run_arguments(engine, 50, 2)
         chains, _ = engine.advance(begun, metric, starts, 30)
         better = Dense(np.linalg.cholesky(COVARIANCE))
-        chains = engine.repoint(chains, better)
+        chains = engine.repoint(chains, metric, better)
         np.testing.assert_allclose(
             chains.point.slope, np.asarray(chains.point.gradient) @ np.linalg.cholesky(COVARIANCE), rtol=1e-5, atol=1e-6
         )

@@ -25,7 +25,7 @@ from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Told, observer, programs_of, pull_all
+from .program import Anchor, Chains, Told, entered, left, observer, programs_of
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
@@ -96,13 +96,18 @@ class Engine:
         gradient = np.where(np.isfinite(gradient).all(axis=1, keepdims=True) & np.isfinite(value)[:, None], gradient, 0.0)
         zero = np.zeros(len(starts))
         chains = self.placed(Chains(Point(starts, value, gradient, gradient), zero + np.log(step), 0.0, zero, zero))
-        return self.repoint(chains, metric)
+        return self.repoint(chains, None, metric)
 
-    def repoint(self, chains: Chains, metric: Metric) -> Chains:
+    def repoint(self, chains: Chains, old: Metric | None, new: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
         with self._watch():
-            slope = pull_all(self._cast_metric(metric), chains.point.gradient)
-        return chains._replace(point=chains.point._replace(slope=slope), clock=chains.clock * 0)
+            point = chains.point if old is None else left(self._cast_metric(old), chains.point)
+            point = entered(self._cast_metric(new), point)
+        return chains._replace(point=point, clock=chains.clock * 0)
+
+    def flat(self, chains: Chains, metric: Metric) -> Point:
+        """Where the chains are in the user's flat space."""
+        return left(self._cast_metric(metric), chains.point)
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
@@ -131,9 +136,10 @@ class Engine:
         """Two sources do not give the same numbers."""
         return "a device" if isinstance(self._noise, DeviceNoise) else "the host"
 
-    def force(self, gradients: np.ndarray, metric: Metric) -> np.ndarray:
+    def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
-        slope = self.host(pull_all(self._cast_metric(metric), self._place.across(gradients, self.dtype))).astype(float)
+        x, g = (self._place.across(part, self.dtype) for part in (positions, gradients))
+        slope = self.host(entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g)).slope).astype(float)
         return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
     def _cast_metric(self, metric: Metric) -> Metric:

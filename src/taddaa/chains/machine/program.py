@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
-from ...moves.precondition import Metric
+from ...moves.precondition import Metric, enter, leave, place_of
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
 
@@ -65,11 +65,15 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
         is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
         summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
 
-        def evaluate_one(x) -> Point:
+        def here(w):
+            x, stretched = place_of(metric, w)
+            return density(x, data) + stretched
+
+        def evaluate_one(w) -> Point:
             if not kernel.uses_gradient:
-                return Point(x, density(x, data), jnp.zeros_like(x), jnp.zeros_like(x))
-            value, gradient = jax.value_and_grad(density)(x, data)
-            return Point(x, value, gradient, metric.pull(gradient))
+                return Point(w, here(w), jnp.zeros_like(w), jnp.zeros_like(w))
+            value, gradient = jax.value_and_grad(here)(w)
+            return Point(w, value, gradient, metric.pull(gradient))
 
         def iterate(i, carried):
             chains, told = carried
@@ -89,7 +93,8 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,
             )
-            shifted = moved.point.position - anchor.centre  # near zero, so that the sums lose no digits that matter
+            position = jax.vmap(lambda w: place_of(metric, w)[0])(moved.point.position)
+            shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
             moments = summed(is_chain, shifted), summed(is_chain, shifted**2), jnp.sum(anchor.starts * shifted, axis=0)
             latest = Told(jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step), jnp.stack(moments))
             return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
@@ -116,5 +121,14 @@ def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
 
 
 @jax.jit
-def pull_all(metric: Metric, gradients):
-    return jax.vmap(metric.pull)(gradients)
+def entered(metric: Metric, point: Point) -> Point:
+    """Points of the user's flat space in the metric's coordinates, with slopes."""
+    w, value, gradient = jax.vmap(partial(enter, metric))(point.position, point.logdensity, point.gradient)
+    return Point(w, value, gradient, jax.vmap(metric.pull)(gradient))
+
+
+@jax.jit
+def left(metric: Metric, point: Point) -> Point:
+    """The same points in the user's flat space; their slopes mean nothing there."""
+    x, value, gradient = jax.vmap(partial(leave, metric))(point.position, point.logdensity, point.gradient)
+    return Point(x, value, gradient, point.slope)

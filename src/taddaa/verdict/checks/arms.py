@@ -24,7 +24,7 @@ class ArmsAgree(Checker):
 
     def examine(self, run: Run) -> Check:
         assert run.other_arm is not None
-        ours, theirs = (run.questions.moved(arm.late_quantities, run.level) for arm in (run.walk, run.other_arm))
+        ours, theirs = (run.questions.moved(arm.seen.late_quantities, run.level) for arm in (run.walk, run.other_arm))
         apart = np.concatenate([bound(*movement(a, b)[1:]) for a, b in zip(ours, theirs, strict=True)])
         rows = np.flatnonzero(apart > 0)
         return self.found(

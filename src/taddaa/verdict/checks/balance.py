@@ -27,7 +27,7 @@ class GradientsBalance(Checker):
         return run.nonfinite_share < EDGE_SHARE
 
     def examine(self, run: Run) -> Check:
-        snapshots = run.walk.snapshots
+        snapshots = run.seen.snapshots
         late = snapshots[1:] if len(snapshots) > 1 else snapshots
         centre = np.mean([snapshot.positions.mean(axis=0) for snapshot in late], axis=0)
         force, virial = np.zeros_like(late[0].gradients), np.ones_like(late[0].gradients)

@@ -41,6 +41,7 @@ class Check:
 class Silences(Enum):
     """Which rows a failed check makes untrusted."""
 
+    NOTHING = "nothing by itself"
     RUN = "the whole run"
     NAMED = "the quantities it names"
     WITHOUT_BOUND = "quantities without a bound"
@@ -56,9 +57,9 @@ class Checker(ABC):
     should_be: str  # where its value should lie
     remedy: str
     silences: Silences
-    others: str = ""  # why, when it fails, rows without a bound are untrusted too that it does not name
     more_iterations: bool = False  # whether running on may help
     patience: float = np.inf  # looks after which running on for it is given up
+    condemns: bool = False  # whether a failure says that the fit as a whole is wrong, whatever the rows say
     caveat: str = ""  # what to know where it passed although it saw why chains will not forget their starts
 
     def applies(self, run: Run) -> bool:

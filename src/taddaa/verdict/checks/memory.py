@@ -11,7 +11,7 @@ from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .run import Run
 
 if TYPE_CHECKING:
-    from ...chains.walk import Walk
+    from ...chains.arrival import Seen
     from ..questions import Questions
 
 RHO2_CUTOFF = 0.1  # the paper's (section 3.4)
@@ -32,9 +32,9 @@ class ForgotTheStart(Checker):
     more_iterations = True
 
     def examine(self, run: Run) -> Check:
-        walk, last = run.walk, run.walk.snapshots[-1].quantities
-        each = np.max([by_pieces(_memory, then.quantities, last) for then in (walk.origin, walk.snapshots[0])], axis=0)
-        worst = run.questions.per_row(each)
+        last = run.seen.snapshots[-1].quantities
+        each = np.max([by_pieces(_memory, then.quantities, last) for then in (run.seen.origin, run.seen.snapshots[0])], axis=0)
+        worst = np.where(run.momentless, 0.0, run.questions.per_row(each))
         cutoff = _memory_cutoff(len(last), 6 * len(worst))
         flagged = np.flatnonzero(worst >= cutoff)
         return self.found(
@@ -56,7 +56,7 @@ class ForgotTheStartInThePaper(Checker):
     silences = Silences.WITHOUT_BOUND
 
     def examine(self, run: Run) -> Check:
-        worst = float(row_rho2(run.walk, run.questions).max())
+        worst = float(row_rho2(run.seen, run.questions).max())
         return self.found(
             worst < RHO2_CUTOFF,
             worst,
@@ -80,25 +80,22 @@ class ForgotTheStartAlongWhatMoved(Checker):
     more_iterations = True
 
     def examine(self, run: Run) -> Check:
-        walk, directions, last = run.walk, run.directions, run.walk.snapshots[-1]
+        directions, last = run.directions, run.seen.snapshots[-1]
         along = last.positions @ directions
-        each = _memory(walk.origin.positions @ directions, along)
-        cutoff = _memory_cutoff(len(walk.starts), 3 * max(directions.shape[1], 1))
-        shared = np.zeros(last.quantities.shape[1])
-        for column in along[:, each >= cutoff].T:
-            shared = np.maximum(shared, by_pieces(lambda part, column=column: squared_correlation(column[:, None], part), last.quantities))
+        each = _memory(run.seen.origin.positions @ directions, along)
+        cutoff = _memory_cutoff(len(last.positions), 3 * max(directions.shape[1], 1))
         return self.found(
             not np.any(each >= cutoff),
             float(each.max(initial=0.0)),
             cutoff,
             "along a direction across several parameters the chains still remember their start",
-            np.flatnonzero(run.questions.per_row(shared) >= RHO2_CUTOFF),
+            np.flatnonzero(run.tied_to_direction(along[:, each >= cutoff])),
         )
 
 
-def row_rho2(walk: "Walk", questions: "Questions") -> np.ndarray:
+def row_rho2(seen: "Seen", questions: "Questions") -> np.ndarray:
     """ρ² of each row's quantity (the larger of two for a covariance)."""
-    return questions.per_row(squared_correlation(walk.origin.quantities, walk.snapshots[-1].quantities))
+    return questions.per_row(squared_correlation(seen.origin.quantities, seen.snapshots[-1].quantities))
 
 
 def _memory_cutoff(chains: int, tests: int) -> float:
@@ -107,7 +104,11 @@ def _memory_cutoff(chains: int, tests: int) -> float:
 
 
 def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """The largest squared correlation of three kinds, for each column."""
+    """The largest squared correlation of three kinds, for each column; values are cut at 1 and 99 %, lest an outlier is all of it."""
     ranked = [ranks(part) / len(part) - 0.5 for part in (start, moved)]
-    pairs = [(start, moved), tuple(ranked), tuple(np.abs(rank) for rank in ranked)]
+    pairs = [
+        tuple(np.clip(part, *np.quantile(part, [0.01, 0.99], axis=0)) for part in (start, moved)),
+        tuple(ranked),
+        tuple(np.abs(rank) for rank in ranked),
+    ]
     return np.max([squared_correlation(*pair) for pair in pairs], axis=0)

@@ -9,6 +9,8 @@ from .run import Run
 
 NARROW_CUTOFF = 0.6  # well-scaled targets give −0.5 to 0.5, funnels 0.7 to 0.9
 CHANGE_CUTOFF = 2.5  # standard errors, for the forces' mean and spread in such targets: exact starts give 0 to 2, wrong ones 5 to 20
+STILL, STILL_SHARE = 0.25, 0.02  # of the wanted acceptance; of the chains (a funnel's neck holds 5 to 10 % that accept next to nothing)
+MEMORY_CUTOFF = 0.2  # rank correlation of a chain's force at the two ends of the round
 
 
 class AllChainsMove(Checker):
@@ -17,11 +19,12 @@ class AllChainsMove(Checker):
     In a well-scaled target a chain's acceptance rises with the force on it, or does not depend on it; in a funnel's neck
     it falls, and chains neither enter nor leave. It is seen by the rank correlation, over chains, of rejected proposals with
     the log norm of the whitened gradient. Where these norms have the mean and spread that they had at the start, the chains
-    that stand still stand where they belong; otherwise the slow exchange with the neck is still under way.
+    that stand still stand where they belong; where they changed, the exchange with the neck must be over: all chains move, without
+    drift within the last round and without memory of the round's beginning.
     """
 
     name = "all chains move"
-    question = "Is part of the target too narrow for the common step, and has the share of chains there changed?"
+    question = "Is part of the target too narrow for the common step, and does the share of chains there still change?"
     detail = "It is where proposals are rejected because forces are strong, as in the neck of a funnel (a rank correlation over 0.6)."
     should_be = "below 2.5 standard errors in the forces' mean and spread"
     remedy = "Reparametrise (non-centred hierarchies, logs of scales): part of the target is too narrow for one step size."
@@ -33,12 +36,18 @@ class AllChainsMove(Checker):
 
     def examine(self, run: Run) -> Check:
         walk = run.walk
-        at_start, *late = [walk.engine.force(snapshot.gradients, walk.metric) for snapshot in (walk.origin, *walk.snapshots[1:])]
-        force, rejected = np.mean(late, axis=0), 1 - walk.acceptance_of_chains
+        seen = (run.seen.origin, *run.seen.snapshots[1:])
+        at_start, *late = [walk.engine.force(snapshot.positions, snapshot.gradients, walk.metric) for snapshot in seen]
+        force, rejected = np.mean(late, axis=0), 1 - run.seen.acceptance
         varied = np.ptp(rejected) > 0 and np.ptp(force) > 0
         narrow = bool(varied and rank_correlation(rejected, force) >= NARROW_CUTOFF)
-        gained = np.stack([force - at_start, np.mean((late - np.mean(late)) ** 2, axis=0) - (at_start - at_start.mean()) ** 2], axis=1)
-        change = float(np.abs(mean_z(gained)).max()) if narrow else 0.0
+        since_start = _change(at_start, late)
+        # Not from the round's beginning: the metric was learnt there, and fits those states too well.
+        within = _change(late[0], late[len(late) // 2 :])
+        stand_still = np.mean(run.seen.acceptance < STILL * walk.engine.kernel.target_acceptance) > STILL_SHARE
+        if narrow and (stand_still or rank_correlation(late[0], late[-1]) > MEMORY_CUTOFF):
+            within = np.inf  # what hardly moves cannot be seen to drift
+        change = min(since_start, within) if narrow else 0.0
         return self.found(
             change < CHANGE_CUTOFF,
             change,
@@ -46,3 +55,9 @@ class AllChainsMove(Checker):
             "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it",
             slow_for_good=narrow,
         )
+
+
+def _change(before: np.ndarray, after: list[np.ndarray]) -> float:
+    """Of the forces' mean and spread, in standard errors over chains, the larger."""
+    spread = np.mean((after - np.mean(after)) ** 2, axis=0) - (before - before.mean()) ** 2
+    return float(np.abs(mean_z(np.stack([np.mean(after, axis=0) - before, spread], axis=1))).max())

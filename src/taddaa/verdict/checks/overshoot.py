@@ -5,39 +5,42 @@ import numpy as np
 from ...formulas.distributions import normal_upper_quantile
 from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .run import Run
+from .settled import DRIFT, WIDESPREAD
 
 
 class NoOvershoot(Checker):
-    """Did a row, in the last three quarters of the way, stand outside the span between its start and where it ended?
+    """Did a row, in the last round, stand outside the span between its start and where it ended?
 
-    That is Condition 1 seen to fail, and since quantities pull each other along, it silences the whole run.
+    That is Condition 1 seen to fail, for it and for quantities that share variance with it; if for many, for the whole run.
     """
 
     name = "no overshoot"
     question = "Did a quantity go beyond where it ended, and come back? Bounds need errors that shrink steadily."
-    detail = "The last three quarters of the way are looked at."
+    detail = "The last round is looked at. It names quantities as the check *settled* does; all, if half of them went too far."
     should_be = "below the cutoff of a test at 5 % for all together"
     remedy = MORE_TIME
-    silences = Silences.RUN
+    silences = Silences.NAMED
     more_iterations = True
 
     def examine(self, run: Run) -> Check:
-        walk, reference = run.walk, run.judgement.reference
-        recent = [point for point in walk.path if walk.iteration / 4 <= point.iteration]
-        ended, earlier = recent[-1], recent[:-1]
+        reference = run.judgement.reference
+        *earlier, ended = [run.questions.summarise(snapshot.quantities) for snapshot in run.seen.snapshots]
         if not earlier:
             return self.found(True, 0.0, 0.0, "")
-        estimate = np.array([point.estimate for point in earlier])
-        error = np.hypot(np.array([point.error for point in earlier]), ended.error)
-        low, high = np.minimum(reference, ended.estimate), np.maximum(reference, ended.estimate)
+        estimate, error = np.moveaxis(np.array(earlier), 1, 0)
+        error = np.hypot(error, ended[1])
+        low, high = np.minimum(reference, ended[0]), np.maximum(reference, ended[0])
         beyond = np.maximum(low - estimate, estimate - high)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.nan_to_num(np.where(error > 0, beyond / error, 0.0), nan=0.0, posinf=0.0)
+            z = np.where((beyond > DRIFT * run.judgement.unit) & ~run.momentless, z, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / z.size))
-        flagged = np.flatnonzero((z > cutoff).any(axis=0))
+        beyond_end = np.any(z > cutoff, axis=0)
+        everywhere = beyond_end.mean() > WIDESPREAD
         return self.found(
-            not flagged.size,
+            not beyond_end.any(),
             float(z.max()),
             cutoff,
-            f"{flagged.size} quantities went too far and came back, so errors did not shrink steadily in this run, as bounds need",
+            "it, or a quantity it depends on, went too far and came back, so its error did not shrink steadily, as a bound needs",
+            None if everywhere else np.flatnonzero(run.tied(np.asarray(beyond_end))),
         )

@@ -21,10 +21,10 @@ class NarrowEnough(Checker):
 
     def examine(self, run: Run) -> Check:
         width = run.judgement.relative_detectable
-        flagged = np.flatnonzero(width > PRECISION_CUTOFF)
+        flagged = np.flatnonzero((width > PRECISION_CUTOFF) & ~run.momentless)
         return self.found(
             not flagged.size,
-            float(width.max()),
+            float(np.where(run.momentless, 0.0, width).max()),
             PRECISION_CUTOFF,
             "its interval is so wide that a large error could hide in it: "
             "a few chains are far from the others, or chains or draws are too few",

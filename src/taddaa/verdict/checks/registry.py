@@ -1,6 +1,6 @@
 """All checks, in the order in which they are reported. Adding one is a class and its place in this list; nothing else changes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from .finite import FiniteProposals
 from .memory import ForgotTheStart, ForgotTheStartAlongWhatMoved, ForgotTheStartInThePaper
 from .moments import MomentsExist
 from .narrow import AllChainsMove
+from .near import NearThePosterior
 from .overshoot import NoOvershoot
 from .precision import NarrowEnough
 from .run import Run
 from .settled import Settled
 
 ALL: tuple[Checker, ...] = (
+    NearThePosterior(),
     Settled(),
     NoOvershoot(),
     ForgotTheStart(),
@@ -32,6 +34,7 @@ ALL: tuple[Checker, ...] = (
 )
 PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
+STALLED = 0.9
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -41,13 +44,17 @@ def examine(run: Run, checkers: Iterable[Checker] = ALL) -> list[Check]:
         return [checker.examine(run) for checker in checkers if checker.applies(run)]
 
 
-def worth_running_on(checks: Iterable[Check], looks: int) -> bool:
+def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, float]) -> bool:
     """Something still moves or remembers, and more iterations may cure it.
 
-    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough.
+    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough; and where doubling the way
+    has hardly lessened it (`before` has each check's value at the look before), the next doubling will not either.
     """
     checks = list(checks)
     failed = [check for check in checks if not check.passed and looks < NAMED[check.name].patience]
+    if looks >= 3:
+        stalled = lambda check: check.only_zero and check.value > STALLED * before.get(check.name, np.inf)  # noqa: E731
+        failed = [check for check in failed if not stalled(check)]
     if looks >= 2 and any(check.slow_for_good for check in checks):
         failed = [check for check in failed if not check.only_zero]
     return any(check.more_iterations for check in failed)
@@ -61,9 +68,10 @@ def question(check: Check) -> str:
     return NAMED[check.name].question if check.name in NAMED else ""
 
 
-def why_others(check: Check) -> str:
-    """Why, when it fails, rows without a bound are untrusted too that it does not name; empty where they are not."""
-    return NAMED[check.name].others if check.name in NAMED else ""
+def condemning(checks: Iterable[Check]) -> Check | None:
+    """The check that says that the fit as a whole is wrong, if one does."""
+    failed = (check for check in checks if not check.passed and check.name in NAMED and NAMED[check.name].condemns)
+    return next(failed, None)
 
 
 def remedies(checks: Iterable[Check]) -> list[str]:
@@ -83,6 +91,5 @@ def documented() -> str:
     lines = ["| check | asks | should be | silences |", "|---|---|---|---|"]
     for checker in ALL:
         asks = f"{checker.question} {checker.detail}".strip()
-        silenced = checker.silences.value + ", and all others without a bound" * bool(checker.others)
-        lines.append(f"| {checker.name} | {asks} | {checker.should_be} | {silenced} |")
+        lines.append(f"| {checker.name} | {asks} | {checker.should_be} | {checker.silences.value} |")
     return "\n".join(lines)

@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...formulas.correlation import squared_correlation
+from ...formulas.pieces import by_pieces
+from ...formulas.tail import tail_index
 from ..directions import directions_moved_most
 
 if TYPE_CHECKING:  # a stored report knows its checks without loading what runs chains
+    from ...chains.arrival import Seen
     from ...chains.walk import Walk
     from ..judgement import Judgement
     from ..questions import Questions
+
+VARIANCE_TAIL, MEAN_TAIL = 0.5, 0.65  # tail indices above which it hardly has an interval (a variance exists under 1/2, a mean under 1)
+NEEDS = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
+SHARED = 0.1  # of the variance over chains, from which one quantity's trouble is another's
+MOST_TIES = 200  # quantities in trouble whose ties are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +34,51 @@ class Run:
     other_arm: "Walk | None" = None
 
     @cached_property
+    def seen(self) -> "Seen":
+        """What the chains that have arrived say."""
+        return self.walk.seen
+
+    @cached_property
     def directions(self) -> np.ndarray:
         """(d, ≤ 4), in units of moved standard deviations."""
-        return directions_moved_most(self.walk)
+        return directions_moved_most(self.seen)
 
     @cached_property
     def nonfinite_share(self) -> float:
         """Of all proposals, those whose log density or gradient was NaN or infinite."""
         return float(np.mean(self.walk.engine.host(self.walk.chains.nonfinite)) / max(self.walk.iteration, 1))
+
+    @cached_property
+    def tail_index(self) -> np.ndarray:
+        """Of each quantity: the moved draws', and q's where draws of it were needed."""
+        index = by_pieces(lambda *late: tail_index(np.concatenate(late)), *self.seen.late_quantities)
+        if self.questions.reference_draws is not None:
+            index = np.maximum(index, by_pieces(tail_index, self.questions.reference_draws))
+        return index
+
+    @cached_property
+    def momentless(self) -> np.ndarray:
+        """Rows whose moment hardly exists: they are untrusted themselves, and tell nothing about the run."""
+        groups = self.questions.groups
+        limit = np.concatenate([np.full(len(group.labels), NEEDS.get(group.functional.label, np.inf)) for group in groups])
+        return self.questions.per_row(self.tail_index) > limit
+
+    def tied(self, rows: np.ndarray) -> np.ndarray:
+        """These rows (a mask), all others of the same quantities, and rows of quantities that share variance with them over chains."""
+        last = self.seen.snapshots[-1].quantities
+        concerned = np.flatnonzero(self.questions.quantities_of(rows, last.shape[1]))
+        return self._sharing(last[:, concerned[:MOST_TIES]]) | (self.questions.per_row(np.isin(np.arange(last.shape[1]), concerned)) > 0)
+
+    def tied_to_direction(self, along: np.ndarray) -> np.ndarray:
+        """Rows of quantities that share variance over chains with any of the columns of `along`."""
+        return self._sharing(along)
+
+    def _sharing(self, columns: np.ndarray) -> np.ndarray:
+        """With their values, or with how far out they are: a scale drives the spread of others, not their place."""
+        last = self.seen.snapshots[-1].quantities
+        shared = np.zeros(last.shape[1])
+        for column in columns.T:
+            for what in (lambda part: part, lambda part: np.abs(part - np.median(part, axis=0))):
+                with_it = by_pieces(lambda part, column=column, what=what: squared_correlation(column[:, None], what(part)), last)
+                shared = np.maximum(shared, with_it)
+        return self.questions.per_row(shared) >= SHARED

@@ -9,38 +9,55 @@ from ...formulas.zscore import mean_z
 from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .run import Run
 
+DRIFT = 0.03  # in standard deviations of what drifts: nobody cares about less
+WIDESPREAD = 0.5  # of the rows, from which the whole run is under way
+
 
 class Settled(Checker):
-    """Paired test over chains: does any row, or any direction that moved much, differ between the round's two ends?"""
+    """Paired test over chains: does any row, or any direction that moved much, differ between the round's two ends?
+
+    A quantity that still moves makes all its rows untrusted, and those of quantities that share variance with it over chains.
+    """
 
     name = "settled"
     question = "Do the quantities still change between the beginning and the end of the last round?"
-    detail = "Directions that moved much are looked at as well."
+    detail = (
+        "Directions that moved much are looked at as well. Drifts under 0.03 do not count. It names all that is asked of a quantity "
+        "that moves, and quantities that share a tenth of their variance with it; every one without a bound, if half of them move."
+    )
     should_be = "below the cutoff of a paired test over chains, 5 % for all together"
     remedy = MORE_TIME
     silences = Silences.NAMED
-    others = "other quantities were still moving when the chains stopped, so this one may move later"
     more_iterations = True
 
     def examine(self, run: Run) -> Check:
-        snapshots = run.walk.snapshots
+        snapshots = run.seen.snapshots
         early, late = _ends(len(snapshots))
-        scores = []
+        found, drift = [], []
         for piece in (piece for group in run.questions.groups for piece in group.pieces()):
             window = piece.window([snapshot.quantities for snapshot in snapshots])
             pooled = window[:, 1:].reshape(-1, window.shape[-1])
-            scores.append(paired_z(piece.functional.score(window, pooled), early, late))
+            score = piece.functional.score(window, pooled)
+            more = gained(score, early, late)
+            found.append(mean_z(more))
+            drift.append(np.abs(more.mean(axis=0)) > DRIFT * score[:, 1:].std(axis=(0, 1)))
         along = np.stack([snapshot.positions @ run.directions for snapshot in snapshots], axis=1)
-        hidden = [paired_z(along, early, late), paired_z((along - along.mean(axis=(0, 1))) ** 2, early, late)]
-        z, z_hidden = np.abs(np.concatenate(scores)), np.abs(np.concatenate(hidden))
-        cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (len(z) + len(z_hidden))))
-        moving = np.flatnonzero(z > cutoff)
+        hidden = [gained(along, early, late), gained((along - along.mean(axis=(0, 1))) ** 2, early, late)]
+        spread = along[:, 1:].std(axis=(0, 1))
+        z, z_hidden = np.abs(np.concatenate(found)), np.abs([mean_z(more) for more in hidden])
+        large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
+        z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
+        cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
+        moving = z > cutoff
+        named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
+        if moving.mean() > WIDESPREAD:
+            named |= run.judgement.bound == 0
         return self.found(
-            not (moving.size or np.any(z_hidden > cutoff)),
+            not (moving.any() or np.any(z_hidden > cutoff)),
             float(max(z.max(), z_hidden.max(initial=0.0))),
             cutoff,
-            "still moving when the chains stopped, so its bound may be above or below the true error",
-            moving,
+            "it, or a quantity it depends on, was still moving when the chains stopped, so its bound may be above or below the true error",
+            np.flatnonzero(named),
         )
 
 
@@ -49,8 +66,9 @@ def still_moving(checks: Iterable[Check], row: int) -> bool:
     return any(check.name == Settled.name and not check.passed and (check.rows is None or row in check.rows) for check in checks)
 
 
-def paired_z(score: np.ndarray, early: list[int], late: list[int]) -> np.ndarray:
-    return mean_z(score[:, late].mean(axis=1) - score[:, early].mean(axis=1))
+def gained(score: np.ndarray, early: list[int], late: list[int]) -> np.ndarray:
+    """By each chain, from its early states to its late ones: (N, k) of (N, W, k)."""
+    return score[:, late].mean(axis=1) - score[:, early].mean(axis=1)
 
 
 def _ends(count: int) -> tuple[list[int], list[int]]:

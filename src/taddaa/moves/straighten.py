@@ -1,0 +1,256 @@
+"""How a `Bend` is learnt from positions and gradients that the chains already have.
+
+Children are peeled off in turns. What drives the size of their gradients is found by regression, what they lean on by regressing the
+rescaled gradients on the coordinates; then A and B minimise the Fisher divergence E‖∇log π_w(w) + w‖², and what is left of the
+target (its gradients pulled back) may show drivers of drivers. With A = B = 0 the divergence's minimum is the linear Fisher
+preconditioner, which stays the second stage. Everything is NumPy: a search that finds nothing costs milliseconds, and none compiles.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..formulas.distributions import chi2_upper_quantile, normal_quantile, ranks
+from .bend import CAP, Bend
+
+LARGEST = 500  # dimensions
+LEAST_SHARE = 0.04  # of the variance of log g², which a driver must explain
+MOST_STRETCHING, MOST_SHIFTING = 2, 3  # drivers of one coordinate
+MOST_LEVELS = 3
+RIDGE, MOST_STEPS = 1e-3, 60
+HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
+LEAST_GAIN, GAIN_CUTOFF = 0.1, 4.0  # of the held-out loss, and in standard errors
+
+
+class Edges(NamedTuple):
+    """Which driver (row) stretches and which shifts which coordinate (column), (d, d) each; the turn that peeled each off, or −1."""
+
+    stretches: np.ndarray
+    shifts: np.ndarray
+    turn: np.ndarray
+
+
+def learn_bend(x: np.ndarray, g: np.ndarray) -> Bend | None:
+    """The map from positions and gradients (n, d), one row a chain; None where nothing is gained by one."""
+    d = x.shape[1]
+    if not 2 <= d <= LARGEST:
+        return None
+    low, centre, high = np.quantile(x, [0.16, 0.5, 0.84], axis=0)
+    scale = (high - low) / 2
+    if not np.all(scale > 0):
+        return None
+    u, r = (x - centre) / scale, g * scale
+    train, test = slice(0, None, 2), slice(1, None, 2)
+    found = Edges(np.zeros((d, d), bool), np.zeros((d, d), bool), np.full(d, -1))
+    fit, here = None, r
+    for turn in range(MOST_LEVELS):
+        more = peel(u, here, found, turn)
+        if more is None:
+            break
+        divergence = Divergence(u[train], r[train], more)
+        fit = divergence.minimise(divergence.started(fit, found, here[train]))
+        found, here = more, Divergence(u, r, more).pulled_back(fit)
+    if fit is None:
+        return None
+    unbent = np.where(np.arange(divergence.size) < divergence.free[0], 0.0, fit)
+    plain = divergence.minimise(unbent, linear_only=True)
+    held_out = Divergence(u[test], r[test], found)
+    gain = held_out.losses(plain) - held_out.losses(fit)
+    if not gain.mean() > max(LEAST_GAIN, GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
+        return None
+    whole = Divergence(u, r, found)
+    return whole.bend(whole.minimise(fit), centre, scale)
+
+
+def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
+    """The next children and their drivers, among coordinates that have not been peeled off; None if there are none."""
+    d, left = u.shape[1], found.turn < 0
+    size = np.log(r**2 + 1e-6 * np.mean(r**2, axis=0))
+    stretches = find_stretching(u, size, left)
+    # Whoever drives another child waits for the next turn.
+    children = stretches.any(axis=0) & ~stretches.any(axis=1)
+    if not children.any():
+        return None
+    leans = np.zeros((d, d), bool)
+    for i in np.flatnonzero(children):
+        drivers = np.column_stack([np.ones(len(u)), u[:, stretches[:, i]]])
+        leans[_leans_on(u, r[:, i], drivers @ np.linalg.lstsq(drivers, size[:, i], rcond=None)[0], int(i), left), i] = True
+    # Of two that lean on each other the one on which more lean is the parent: theta leans on mu, and mu on every theta.
+    hub, order = leans.sum(axis=1), np.arange(d)
+    leans[hub < min(2 + 0.05 * children.sum(), children.sum())] = False  # what only a few lean on is left to the linear stage
+    above = (hub[:, None] > hub) | ((hub[:, None] == hub) & (order[:, None] < order))
+    children &= ~(leans & above)[:, children].any(axis=1)
+    if not children.any():
+        return None
+    stretches[:, ~children] = leans[:, ~children] = False
+    leans[children] = False  # children of one turn do not drive each other
+    return Edges(found.stretches | stretches, found.shifts | leans | stretches, np.where(children, turn, found.turn))
+
+
+def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Which coordinate (row) explains the size of which gradient (column): those that explain most first, without circles."""
+    n, d = u.shape
+    scores = normal_quantile((ranks(u) - 0.5) / n)
+    scores /= np.maximum(scores.std(axis=0), 1e-12)
+    size = size - size.mean(axis=0)
+    weak, sure = float(chi2_upper_quantile(HUB_LEVEL, 1)) / n, max(LEAST_SHARE, float(chi2_upper_quantile(0.05 / d**2, 1)) / n)
+    stretches, reaches, tried = np.zeros((d, d), bool), np.eye(d, dtype=bool), ~left
+    for _ in range(d):
+        share = (scores.T @ size / n) ** 2 / np.maximum(size.var(axis=0), 1e-12)
+        share[:, ~left | (stretches.sum(axis=0) >= MOST_STRETCHING)] = 0.0
+        share[tried] = 0.0
+        np.fill_diagonal(share, 0.0)
+        share = np.where((share > 1.5 * share.T) & ~reaches.T, share, 0.0)
+        # A driver of many needs less evidence for each of them.
+        many = (share > weak).sum(axis=1) > LEAST_HUB + 3 * HUB_LEVEL * d
+        share = np.where(share > np.where(many, weak, sure)[:, None], share, 0.0)
+        k = int(np.argmax(share.sum(axis=1)))
+        if not share[k].any():
+            break
+        for i in np.flatnonzero(share[k]):
+            stretches[k, i] = True
+            size[:, i] -= scores[:, k] * (scores[:, k] @ size[:, i]) / n  # what it explains is taken out
+        tried[k] = True
+        reaches |= reaches[:, [k]] & reaches[share[k] > 0].any(axis=0)
+    return stretches
+
+
+def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
+    """Which coordinates shift the i-th: with the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a."""
+    stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2)), -CAP, CAP))  # e^−a
+    weight = 1 / stiff
+    cut = 3 * np.median(np.abs(r * weight))
+    y = -np.clip(r * weight, -cut, cut) if cut > 0 else -r * weight
+    features = u * stiff[:, None]
+    chosen: list[int] = [i]
+    for _ in range(MOST_SHIFTING):
+        base = np.column_stack([stiff, features[:, chosen]])
+        rest = y - base @ np.linalg.lstsq(base, y, rcond=None)[0]
+        others = features - base @ np.linalg.lstsq(base, features, rcond=None)[0]
+        spread = np.linalg.norm(others, axis=0) * np.linalg.norm(rest)
+        share = np.where(left & (spread > 1e-9), (others.T @ rest) ** 2 / np.maximum(spread, 1e-300) ** 2, 0.0)
+        share[chosen] = 0.0
+        k = int(np.argmax(share))
+        if share[k] < max(0.1, float(chi2_upper_quantile(0.05 / len(left) ** 2, 1)) / len(u)):
+            break
+        chosen.append(k)
+    return chosen[1:]
+
+
+class Divergence:
+    """The Fisher divergence as a function of one vector: the free entries of A and B, and of a linear stage c and log δ.
+
+    Each state's ‖δ∇log π_w + (w − c)/δ‖²/d enters as log(1 + ·), because chains in a neck have huge gradients.
+    """
+
+    def __init__(self, u: np.ndarray, r: np.ndarray, edges: Edges):
+        self.u, self.r = u, r
+        self.drivers = np.flatnonzero((edges.stretches | edges.shifts).any(axis=1))
+        self.at = u[:, self.drivers]
+        self.stretches, self.shifts = edges.stretches[self.drivers], edges.shifts[self.drivers]
+        self.turns = [edges.turn == turn for turn in range(edges.turn.max() + 1)]
+        self.child = edges.turn >= 0
+        self.free = int(self.stretches.sum()), int(self.shifts.sum())
+        self.size = sum(self.free) + 2 * u.shape[1]
+
+    def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        stretch, shift = np.zeros(self.stretches.shape), np.zeros(self.shifts.shape)
+        stretch[self.stretches], shift[self.shifts] = np.split(theta[: sum(self.free)], [self.free[0]])
+        return stretch, shift, *np.split(theta[sum(self.free) :], 2)
+
+    def started(self, before: np.ndarray | None, edges: Edges, r: np.ndarray) -> np.ndarray:
+        """From the last turn's minimum; the new A from the slopes of log g² on the drivers, since force falls as e^−a."""
+        d = self.u.shape[1]
+        size = np.log(r**2 + 1e-6 * np.mean(r**2, axis=0))
+        size -= size.mean(axis=0)
+        stretch, shift, linear = np.zeros((d, d)), np.zeros((d, d)), np.zeros(2 * d)
+        if before is not None:
+            old = Divergence(self.u, self.r, edges)
+            stretch[old.drivers], shift[old.drivers] = old.unpacked(before)[:2]
+            linear = before[sum(old.free) :]
+        for i in np.flatnonzero(self.child & (edges.turn < 0)):
+            mine = self.stretches[:, i]
+            centred = self.at[:, mine] - self.at[:, mine].mean(axis=0)
+            stretch[self.drivers[mine], i] = np.clip(-0.5 * np.linalg.lstsq(centred, size[:, i], rcond=None)[0], -1.5, 1.5)
+        return np.concatenate([stretch[self.drivers][self.stretches], shift[self.drivers][self.shifts], linear])
+
+    def _forward(self, stretch, shift):
+        """What the loss and its slope share: tanh, e^a, the shifted u, and the gradients after each turn's pull-back."""
+        bent = np.tanh(self.at @ stretch / CAP)
+        grow = np.where(self.child, np.exp(CAP * bent), 1.0)
+        shifted = self.u - self.at @ shift
+        flat = 1 - bent**2
+        pulled, steps = self.r.copy(), []
+        for turn in self.turns:
+            mine = np.where(turn, pulled, 0.0)
+            force = mine * shifted * flat + np.where(turn, flat, 0.0)
+            pulled[:, self.drivers] += force @ stretch.T + mine @ shift.T
+            steps.append((mine, force))
+        return bent, grow, shifted, flat, pulled, steps
+
+    def _residual(self, theta):
+        stretch, shift, centre, log_scale = self.unpacked(theta)
+        parts = self._forward(stretch, shift)
+        _, grow, shifted, _, pulled, _ = parts
+        w, slope, delta = shifted / grow, pulled * grow, np.exp(np.clip(log_scale, -20, 20))
+        return slope * delta, (w - centre) / delta, w, slope, delta, parts
+
+    def losses(self, theta: np.ndarray) -> np.ndarray:
+        push, spread = self._residual(theta)[:2]
+        return np.log1p(np.mean((push + spread) ** 2, axis=1))
+
+    def pulled_back(self, theta: np.ndarray) -> np.ndarray:
+        """Gradients with respect to what is left, the children being held at their w."""
+        return self._forward(*self.unpacked(theta)[:2])[4]
+
+    def value_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        stretch, shift, _, _ = self.unpacked(theta)
+        push, spread, w, slope, delta, (bent, grow, shifted, flat, _, steps) = self._residual(theta)
+        residual = push + spread
+        mean = np.mean(residual**2, axis=1)
+        d_residual = 2 / (residual.size * (1 + mean))[:, None] * residual
+        d_log_scale, d_centre = np.sum(d_residual * (push - spread), axis=0), -np.sum(d_residual, axis=0) / delta
+        d_slope, d_w = d_residual * delta, d_residual / delta
+        d_pulled, d_a = d_slope * grow, np.where(self.child, d_slope * slope - d_w * w, 0.0)
+        d_shifted, d_flat = d_w / grow, np.zeros_like(w)
+        d_stretch, d_shift = np.zeros_like(stretch), np.zeros_like(shift)
+        for turn, (mine, force) in zip(self.turns[::-1], steps[::-1], strict=True):
+            pull = d_pulled[:, self.drivers]
+            d_force, d_mine = pull @ stretch, pull @ shift
+            d_stretch += pull.T @ force
+            d_shift += pull.T @ mine
+            d_pulled += np.where(turn, d_mine + d_force * shifted * flat, 0.0)
+            d_shifted += d_force * mine * flat
+            d_flat += np.where(turn, d_force * (mine * shifted + 1), 0.0)
+        d_bent = (CAP * d_a - 2 * bent * d_flat) * flat / CAP
+        d_stretch += self.at.T @ d_bent
+        d_shift -= self.at.T @ d_shifted
+        out = np.concatenate([d_stretch[self.stretches], d_shift[self.shifts], d_centre, d_log_scale])
+        edges, ridge = theta[: sum(self.free)], RIDGE / residual.shape[1]
+        out[: len(edges)] += 2 * ridge * edges
+        return float(np.mean(np.log1p(mean)) + ridge * edges @ edges), out
+
+    def minimise(self, theta: np.ndarray, linear_only: bool = False) -> np.ndarray:
+        from scipy.optimize import minimize  # only a bent target pays for its import
+
+        fixed = self.free[0] if linear_only else 0  # A
+
+        def objective(moving):
+            value, slope = self.value_and_slope(np.concatenate([theta[:fixed], moving]))
+            return value, slope[fixed:]
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = minimize(objective, theta[fixed:], jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
+        return np.concatenate([theta[:fixed], found.x])
+
+    def bend(self, theta: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> Bend:
+        stretch, shift, _, _ = self.unpacked(theta)
+        room = 8 ** max(int(np.ceil(np.log2(len(self.drivers)) / 3)), 1)  # few sizes, few compiled programs
+        select = np.zeros((len(centre), room))
+        select[self.drivers, np.arange(len(self.drivers))] = 1.0
+        padded = lambda part: np.concatenate([part, np.zeros((room - len(part), part.shape[1]))])  # noqa: E731
+        levels = np.array(self.turns[::-1], float)
+        if len(levels) > 1:
+            levels = np.concatenate([np.zeros((MOST_LEVELS - len(levels), len(centre))), levels])
+        return Bend(*(jnp.asarray(part) for part in (centre, scale, select, padded(stretch), padded(shift), levels)))

@@ -1,0 +1,53 @@
+"""Is the fit anywhere near the posterior?"""
+
+import numpy as np
+
+from .check import Check, Checker, Silences
+from .run import Run
+
+RISE_PER_DIMENSION, RISE = 10, 100  # a fit that has converged lies about d/2 under the mode, as the posterior itself does
+NAMED = 3
+
+
+class NearThePosterior(Checker):
+    """How far the log density rose on the way, for the median chain.
+
+    Fits that have converged have nothing to gain: scaling an optimal q about its centre cannot raise E_q log π by more than its entropy
+    falls, so that E_q (x − m)·∇log π = −d, as at the posterior itself. A rise many times d says that half of q lies where the
+    posterior has no mass, whether or not the chains have arrived.
+    """
+
+    name = "near the posterior"
+    question = "How far did the log density rise on the way, for half of the chains? Many times d means a fit in the wrong place."
+    should_be = "below 10 d + 100"
+    remedy = (
+        "Refit before anything else: more steps, other starts, a smaller learning rate. report.handover.starts are nearer to the "
+        "posterior than the fit is, and can serve as its start."
+    )
+    silences = Silences.NOTHING
+    condemns = True
+
+    def examine(self, run: Run) -> Check:
+        walk = run.walk
+        before, after = walk.origin.logdensity, walk.snapshots[-1].logdensity
+        gained = np.where(np.isfinite(after), after, -np.inf) - before
+        rise = float(np.median(np.where(np.isnan(gained), 0.0, gained)))
+        cutoff = float(RISE_PER_DIMENSION * walk.starts.shape[1] + RISE)
+        return self.found(
+            rise < cutoff,
+            rise,
+            cutoff,
+            f"on the chains' way the log density rose by {rise:,.0f} or more for half of its draws, and {_furthest(run)} moved furthest",
+            np.array([], int),
+        )
+
+
+def _furthest(run: Run) -> str:
+    """The parameters that moved furthest, in standard deviations of where they started or ended, whichever is larger."""
+    labels = run.walk.engine.target.labels
+    before, after = (snapshot.quantities[:, : len(labels)] for snapshot in (run.walk.origin, run.walk.snapshots[-1]))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        spread = np.maximum(*(np.subtract(*np.quantile(part, [0.84, 0.16], axis=0)) / 2 for part in (before, after)))
+        moved = np.nan_to_num(np.abs(np.median(after, axis=0) - np.median(before, axis=0)) / spread, posinf=0.0)
+    most = np.argsort(-moved)[: min(NAMED, len(labels))]
+    return ", ".join(labels[i] for i in most[:-1]) + " and " * (len(most) > 1) + labels[most[-1]]

@@ -1,0 +1,133 @@
+"""Maps leave the target as it is: against automatic differentiation, detailed balance and stationarity; a wrong one must fail."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from test_kernel import detailed_balance_error
+
+from known import Known, run_chains
+from taddaa import HMC, MALA, RWMH, Barker
+from taddaa.moves.bend import CAP, Bend
+from taddaa.moves.precondition import Bent, enter, leave
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def some_bend(scale: float = 1.0) -> Bend:
+    """Two levels in five dimensions: 0 drives 1, 0 and 1 drive 3 and 4, 2 only shifts."""
+    select = np.eye(5)[:, :3]
+    stretch, shift = np.zeros((3, 5)), np.zeros((3, 5))
+    stretch[0, 1], stretch[0, 3], stretch[1, 3], stretch[1, 4] = 0.7, -0.4, 0.5, 1.1
+    shift[2, 1], shift[0, 4], shift[2, 3] = 0.3, -0.8, 0.6
+    levels = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 1, 1]], float)
+    centre, width = np.array([0.1, -1.0, 2.0, 0.0, 0.5]), np.array([1.0, 0.5, 2.0, 3.0, 0.2])
+    return Bend(*(jnp.asarray(part) for part in (centre, width, select, scale * stretch, scale * shift, levels)))
+
+
+def test_there_and_back():
+    w = jnp.asarray(np.random.default_rng(0).standard_normal((50, 5)))
+    bend = some_bend()
+    x, _ = jax.vmap(bend.forward)(w)
+    np.testing.assert_allclose(jax.vmap(bend.inverse)(x), w, atol=1e-12)
+    assert float(jnp.max(jnp.abs(x - w * bend.scale - bend.centre))) > 1  # it does bend
+
+
+def test_the_volume_is_that_of_the_jacobian():
+    """Up to the constant Σ log s."""
+    w, bend = jnp.asarray([0.3, -1.2, 0.8, 1.5, -0.4]), some_bend()
+    volume = jnp.linalg.slogdet(jax.jacobian(lambda w: bend.forward(w)[0])(w))[1]
+    assert float(bend.forward(w)[1] + jnp.sum(jnp.log(bend.scale))) == pytest.approx(float(volume), abs=1e-12)
+
+
+def test_gradients_go_over_and_come_back():
+    """Against automatic differentiation of the whole."""
+    logdensity = lambda x: -jnp.sum(jnp.cosh(x / 3)) + x[0] * x[3]  # noqa: E731
+    w, metric = jnp.asarray([0.3, -1.2, 0.8, 1.5, -0.4]), Bent(some_bend(), jnp.eye(5))
+    x = metric.bend.forward(w)[0]
+    found = enter(metric, x, logdensity(x), jax.grad(logdensity)(x))
+    value, gradient = jax.value_and_grad(lambda w: logdensity(metric.bend.forward(w)[0]) + metric.bend.forward(w)[1])(w)
+    for mine, theirs in zip(found, (w, value, gradient), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+    for mine, theirs in zip(leave(metric, *found), (x, logdensity(x), jax.grad(logdensity)(x)), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+def test_widths_stay_bounded_far_outside():
+    """Where no driver has been seen, the map goes on no further than e^±CAP."""
+    x, stretched = some_bend().forward(jnp.asarray([1e6, 0.0, 0.0, 0.0, 0.0]))
+    assert np.all(np.isfinite(x)) and abs(float(stretched)) <= 3 * CAP
+
+
+# The kernels under a map ------------------------------------------------------------------------------------------------
+
+
+def funnel(x):
+    return -0.5 * x[0] ** 2 - 0.5 * x[1] ** 2 * jnp.exp(-2 * x[0]) - x[0]
+
+
+def funnel_draws(rng, count):
+    first = rng.standard_normal(count)
+    return np.stack([first, np.exp(first) * rng.standard_normal(count)], axis=1)
+
+
+FUNNEL = Known(funnel, funnel_draws, 2)
+
+
+def funnel_bend(stretch=0.7) -> Bend:
+    """Not quite the right one, which would be 1."""
+    one = np.array([[0.0, stretch]])
+    shift, select, levels = np.array([[0.0, 0.2]]), np.array([[1.0], [0.0]]), np.array([[0.0, 1.0]])
+    return Bend(*(jnp.asarray(part) for part in (np.zeros(2), np.ones(2), select, one, shift, levels)))
+
+
+@pytest.mark.parametrize("kernel", [RWMH(), MALA(), Barker()], ids=lambda k: k.label)
+def test_detailed_balance_in_the_maps_coordinates(kernel):
+    bend = funnel_bend()
+    inside = Known(lambda w: funnel(bend.forward(w)[0]) + bend.forward(w)[1], None, 2)
+    assert detailed_balance_error(kernel, inside, np.array([[1.0, 0.0], [0.3, 0.8]])) < (1e-6 if isinstance(kernel, Barker) else 1e-8)
+
+
+def departure(kernel, bend) -> float:
+    """Started exactly in the funnel, through the engine: the smallest KS p-value over several functions, times their number."""
+    rng = np.random.default_rng(3)
+    starts, reference = funnel_draws(rng, 4000), funnel_draws(rng, 40_000)
+    moved, _ = run_chains(FUNNEL, kernel, starts, Bent(bend, jnp.eye(2)), 30, seed=3, step=0.5)
+    assert np.mean(np.any(moved != starts, axis=1)) > 0.9
+    functions = [lambda x: x[:, 0], lambda x: x[:, 1], lambda x: x[:, 1] * np.exp(-x[:, 0]), lambda x: np.abs(x[:, 1])]
+    return len(functions) * min(stats.ks_2samp(f(moved), f(reference)).pvalue for f in functions)
+
+
+@pytest.mark.parametrize("kernel", [RWMH(), MALA(), Barker(), HMC()], ids=lambda k: k.label)
+def test_chains_under_a_map_stay_in_the_target(kernel):
+    assert departure(kernel, funnel_bend()) > 0.01 / 4
+
+
+class Unaccounted(NamedTuple):
+    """A map that forgets its volume."""
+
+    bend: Bend
+
+    def __getattr__(self, name):
+        return getattr(self.bend, name)
+
+    def forward(self, w):
+        return self.bend.forward(w)[0], 0.0 * jnp.sum(w)
+
+    def slope(self, w, gradient):
+        return jax.vjp(lambda w: self.forward(w)[0], w)[1](gradient)[0]
+
+    def unslope(self, w, slope):
+        return jax.vjp(self.bend.inverse, self.forward(w)[0])[1](slope)[0]
+
+
+@pytest.mark.parametrize("kernel", [MALA(), Barker()], ids=lambda k: k.label)
+def test_a_map_that_forgets_its_volume_leaves_the_target(kernel):
+    assert departure(kernel, Unaccounted(funnel_bend())) < 1e-8

@@ -1,0 +1,140 @@
+"""Maps are learnt where there is something to learn: known funnels come out, and nothing comes out of nothing."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from taddaa.moves.bend import Bend
+from taddaa.moves.straighten import Divergence, Edges, learn_bend
+
+CHAINS = 387
+
+
+def with_gradients(logdensity, draws):
+    with jax.enable_x64(True):
+        return draws, np.asarray(jax.jit(jax.vmap(jax.grad(logdensity)))(draws))
+
+
+def edges(dim, stretches, shifts, turns):
+    found = Edges(np.zeros((dim, dim), bool), np.zeros((dim, dim), bool), np.full(dim, -1))
+    for k, i in stretches:
+        found.stretches[k, i] = True
+    for k, i in shifts:
+        found.shifts[k, i] = True
+    for i, turn in turns.items():
+        found.turn[i] = turn
+    return found
+
+
+@pytest.fixture
+def divergence():
+    """Children 4 and 5 of driver 1, itself a child of 0; 2, 3 and 0 shift."""
+    found = edges(6, [(1, 4), (1, 5), (0, 1)], [(2, 4), (1, 5), (0, 5), (3, 1)], {4: 0, 5: 0, 1: 1})
+    return Divergence(*np.random.default_rng(0).standard_normal((2, 40, 6)), found)
+
+
+def test_the_divergence_is_that_of_the_map(divergence):
+    """Written by hand for many states, against the map itself and automatic differentiation."""
+    theta = 0.5 * np.random.default_rng(1).standard_normal(divergence.size)
+    _, _, centre, log_scale = divergence.unpacked(theta)
+    with jax.enable_x64(True):
+        bend: Bend = divergence.bend(theta, np.zeros(6), np.ones(6))
+
+        def loss(u, r):
+            w = bend.inverse(u)
+            value = jax.grad(lambda w: jnp.vdot(r, bend.forward(w)[0]) + bend.forward(w)[1])(w)
+            return jnp.log1p(jnp.mean((value * jnp.exp(log_scale) + (w - centre) * jnp.exp(-log_scale)) ** 2))
+
+        np.testing.assert_allclose(divergence.losses(theta), jax.vmap(loss)(divergence.u, divergence.r), rtol=1e-10)
+
+
+def test_its_slope_is_that_of_its_value(divergence):
+    theta = 0.5 * np.random.default_rng(1).standard_normal(divergence.size)
+    value = lambda theta: divergence.value_and_slope(theta)[0]  # noqa: E731
+    steps = 1e-6 * np.eye(divergence.size)
+    numerical = [(value(theta + step) - value(theta - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(divergence.value_and_slope(theta)[1], numerical, atol=1e-7)
+
+
+def test_a_funnel_is_straightened():
+    """Neal's, d = 10: with the exact map (a slope of ½ on the driver's own scale) it is a standard normal."""
+    rng = np.random.default_rng(2)
+    first = rng.standard_normal((CHAINS, 1))
+    draws = np.concatenate([first, np.exp(first / 2) * rng.standard_normal((CHAINS, 9))], axis=1)
+    x, g = with_gradients(lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 4.5 * x[0], draws)
+    bend = learn_bend(x, g)
+    assert bend is not None
+    driver = np.argmax(np.asarray(bend.select)[:, 0])
+    slopes = np.asarray(bend.stretch)[0, 1:] / float(bend.scale[0])
+    assert driver == 0 and np.asarray(bend.levels).sum() == 9
+    np.testing.assert_allclose(slopes, 0.5, atol=0.06)
+    w = np.asarray(jax.vmap(bend.inverse)(x)) * np.asarray(bend.scale)
+    assert np.all(np.abs(np.corrcoef(np.abs(w[:, 1:]).T, w[:, 0])[-1, :-1]) < 0.2)  # widths no longer follow the driver
+
+
+def eight_schools(x):
+    """mu, log tau, theta: theta leans on mu, and is as wide as tau."""
+    mu, log_tau, theta = x[0], x[1], x[2:]
+    prior = -0.5 * (mu / 5) ** 2 - jnp.log1p((jnp.exp(log_tau) / 5) ** 2) + log_tau
+    return prior - 0.5 * jnp.sum(((theta - mu) / jnp.exp(log_tau)) ** 2) - 8 * log_tau - 0.5 * jnp.sum((theta / 12) ** 2)
+
+
+def test_a_hierarchy_leans_on_its_mean():
+    rng = np.random.default_rng(3)
+    mu, log_tau = 4 * rng.standard_normal((CHAINS, 1)), 1 + 1.2 * rng.standard_normal((CHAINS, 1))
+    theta = mu + np.exp(log_tau) * rng.standard_normal((CHAINS, 8))
+    bend = learn_bend(*with_gradients(eight_schools, np.concatenate([mu, log_tau, theta], axis=1)))
+    assert bend is not None
+    select, stretch, shift = (np.asarray(part) for part in (bend.select, bend.stretch, bend.shift))
+    drivers = {int(np.argmax(column)): k for k, column in enumerate(select.T) if column.any()}
+    assert set(drivers) == {0, 1}
+    assert np.all(stretch[drivers[1], 2:] > 0.3) and np.all(stretch[drivers[0]] == 0)
+    leans = shift[drivers[0], 2:] * float(bend.scale[0]) ** -1 * np.asarray(bend.scale)[2:]
+    assert np.all(leans > 0.5) and shift[drivers[0], 0] == 0
+
+
+def test_drivers_of_drivers():
+    """0 drives 1, and 1 drives four more."""
+
+    def logdensity(x):
+        outer = -0.5 * x[0] ** 2 - 0.5 * x[1] ** 2 * jnp.exp(-2 * x[0]) - x[0]
+        return outer - 0.5 * jnp.sum(x[2:] ** 2) * jnp.exp(-2 * x[1]) - 4 * x[1]
+
+    rng = np.random.default_rng(4)
+    first = 0.6 * rng.standard_normal((CHAINS, 1))
+    second = np.exp(first) * rng.standard_normal((CHAINS, 1))
+    x = np.concatenate([first, second, np.exp(second) * rng.standard_normal((CHAINS, 4))], axis=1)
+    bend = learn_bend(*with_gradients(logdensity, x))
+    assert bend is not None
+    levels = np.asarray(bend.levels)
+    stands = [int(np.argmax(column)) if column.any() else -1 for column in levels.T]
+    assert min(stands[2:]) > stands[1] > stands[0] == -1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dim", [3, 20, 60])
+def test_nothing_is_learnt_from_nothing(dim, seed):
+    """A correlated Gaussian has no drivers."""
+    rng = np.random.default_rng([seed, dim])
+    factor = rng.standard_normal((dim, dim)) / np.sqrt(dim) + np.eye(dim)
+    precision = np.linalg.inv(factor @ factor.T)
+    x = rng.standard_normal((CHAINS, dim)) @ factor.T
+    assert learn_bend(x, -x @ precision) is None
+
+
+def test_chains_that_are_nowhere_do_not_hide_a_funnel():
+    """One in ten far out, with forces a million times as large."""
+    rng = np.random.default_rng(5)
+    first = rng.standard_normal((CHAINS, 1))
+    x = np.concatenate([first, np.exp(first) * rng.standard_normal((CHAINS, 6))], axis=1)
+    x[:38] += 30 * rng.standard_normal((38, 7))
+    bend = learn_bend(*with_gradients(lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-2 * x[0]) - 6 * x[0], x))
+    assert bend is not None
+    assert np.argmax(np.asarray(bend.select)[:, 0]) == 0
+
+
+def test_constant_coordinates_learn_nothing():
+    x = np.random.default_rng(6).standard_normal((CHAINS, 3))
+    x[:, 1] = 2.0
+    assert learn_bend(x, -x) is None
