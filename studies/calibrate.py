@@ -19,6 +19,7 @@ import pandas as pd
 from problems import ROOT, Problem, problems
 
 import taddaa
+from taddaa.files import write_whole
 
 STORE = ROOT / ".calibration"
 PAGE = ROOT / "docs" / "calibration.md"
@@ -237,12 +238,6 @@ def source_key() -> str:
     rooms = [path for room in ("formulas", "problem", "moves", "chains", "verdict") for path in (package / room).rglob("*.py")]
     files = [package / "diagnosis.py", package / "plan.py", package / "settings.py", *sorted(rooms), Path(__file__).parent / "problems.py"]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-
-
-def write_whole(path: Path, text: str) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 if __name__ == "__main__":

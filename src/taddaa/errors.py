@@ -1,8 +1,6 @@
 """The one exception for input that cannot be diagnosed; its message names the argument, the value and the remedy."""
 
-import tempfile
 from numbers import Integral
-from pathlib import Path
 
 
 class InputError(ValueError):
@@ -18,20 +16,6 @@ def whole_dimension(dim) -> int:
     if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
         raise InputError(f"dim must be a whole number of at least 1, got {dim!r}")
     return int(dim)
-
-
-def refuse_unwritable(path: Path, name: str = "") -> None:
-    """Refuse an output path before minutes of work, not after. Pipes and devices are taken as they are."""
-    name = name or str(path)
-    if path.is_dir():
-        raise InputError(f"{name} cannot be written: it is a folder; name a file in it")
-    if path.exists() and not path.is_file():
-        return
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"{name} cannot be written: {error.strerror or error}") from error
 
 
 class MissingExtra(ImportError):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -97,6 +98,8 @@ def run_and_die_while_writing(path):
     saves = []
 
     def cut_off(file):
+        if not stat.S_ISREG(os.fstat(file).st_mode):  # folders are synced too
+            return
         saves.append(os.fstat(file).st_size)
         if len(saves) == 3:
             os.truncate(file, saves[-1] // 2)
@@ -171,16 +174,6 @@ def test_a_full_disk_leaves_the_last_save(saved, monkeypatch, whole):
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
     assert content(run(saved)) == whole
-
-
-def test_files_that_killed_writers_left_are_removed(saved):
-    old, new = (saved.with_name(f".run.ckpt.{number}.partial") for number in (1, 2))
-    for left in (old, new):
-        left.write_bytes(b"half")
-    os.utime(old, (0, 0))
-    run(saved)
-    assert not old.exists()
-    assert new.exists()  # somebody may be writing it
 
 
 def test_the_command_line(tmp_path, capsys):

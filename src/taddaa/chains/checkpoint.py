@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, refuse_unwritable
-from ..files import first_process, whole_file
+from ..errors import InputError
+from ..files import first_process, real_path, refuse_unwritable, whole_file
 from ..moves.bend import Bend
 from ..moves.kernel import Point
 from ..moves.precondition import Bent, Dense, Diagonal, DiagonalLowRank
@@ -29,7 +28,6 @@ FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 3
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
 WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path", "noted")
-STALE_SECONDS = 3600  # a half-written file older than this was left by a killed process
 START_AGAIN = "or delete it to start again"
 
 
@@ -95,7 +93,7 @@ def _checked(path: Any) -> Path:
     """The path, tried before hours of work."""
     if not isinstance(path, (str, os.PathLike)) or not str(path):
         raise InputError(f"checkpoint must be the path of a file, got {type(path).__name__}: {path!r}")
-    path = Path(path).resolve()
+    path = real_path(Path(path), f"checkpoint={path!s}")
     refuse_unwritable(path, f"checkpoint={path}")
     return path
 
@@ -141,12 +139,6 @@ def _short(value: Any) -> str:
 def _write(path: Path, arms: Sequence[dict[str, Any]]) -> None:
     arrays: dict[int, tuple[str, np.ndarray]] = {}
     header = {"format": FORMAT, "version": FORMAT_VERSION, "arms": _encoded(list(arms), arrays)}
-    for left in path.parent.glob(f".{path.name}.*.partial"):
-        try:
-            if time.time() - left.stat().st_mtime > STALE_SECONDS:
-                left.unlink()
-        except OSError:  # somebody else has removed it
-            pass
     with whole_file(path) as file:
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         np.savez(file, header=text, **dict(arrays.values()))  # type: ignore[arg-type]

@@ -107,17 +107,14 @@ def to_stdout(path: Path | None) -> bool:
 def write(path: Path, text: str) -> None:
     if to_stdout(path):
         print(text)
-    elif path.exists() and not path.is_file():  # a pipe or a device, which must not be replaced by a file
-        with path.open("w", encoding="utf-8") as stream:
-            stream.write(text)
     else:
         from ..files import write_whole
 
-        write_whole(path.resolve() if path.is_symlink() else path, text)
+        write_whole(path, text)
 
 
 def check_writable(path: Path | None) -> None:
-    from ..errors import refuse_unwritable
+    from ..files import refuse_unwritable
 
     if path is not None and not to_stdout(path):
         refuse_unwritable(path)
