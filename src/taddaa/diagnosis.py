@@ -22,7 +22,7 @@ from .problem.functional import Functional, as_functionals
 from .problem.target import Target, as_target
 from .report.build import report_of
 from .report.report import Report
-from .settings import Settings
+from .settings import Settings, as_settings
 from .verdict.asking import ask, refuse_nan
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
@@ -57,7 +57,7 @@ def diagnose(
         checkpoint: a file that the run is saved to as it goes. The same call finds it after a kill or a crash and goes on, to
             the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
     """
-    settings = _checked_settings(settings)
+    settings = as_settings(settings)
     approximation = as_approximation(approximation)
     target = as_target(target, approximation.dim)
     second = _checked_other_starts(other_starts, approximation)
@@ -193,14 +193,6 @@ class _Study:
         while arm.rounds < walk.rounds:
             arm.round()
         return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.rounds), arm))
-
-
-def _checked_settings(settings: Any) -> Settings:
-    if settings is None:
-        return Settings()
-    if not isinstance(settings, Settings):
-        raise InputError(f"settings must be a taddaa.Settings, got {type(settings).__name__}")
-    return settings
 
 
 def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Approximation | None:

@@ -20,6 +20,7 @@ except ImportError:  # Windows
 
 PARTIAL = ".taddaa-*.partial"  # hidden, short whatever the file's own name, and of no other program
 FOLDER = "it is a folder; name a file in it"
+_under_way: set[Path] = set()
 STALE_SECONDS = 60  # after which an unlocked one was left by a writer that died
 
 
@@ -70,9 +71,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         if path.is_dir():
             raise InputError(f"{path} cannot be written: {FOLDER}")
         _sweep(path.parent)
-        partial, file = _partial_in(path.parent)
+        # A random name that no other writer has, whatever its process id.
+        partial = path.parent / PARTIAL.replace("*", secrets.token_hex(16))
+        _under_way.add(partial)
         try:
-            with file:
+            with _created(partial) as file:
                 with suppress(FileNotFoundError):
                     partial.chmod(stat.S_IMODE(path.stat().st_mode))
                 yield file
@@ -81,15 +84,22 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+            _under_way.discard(partial)
         _sync_folder(path.parent)
 
 
-def _partial_in(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new file that no other writer has, whatever its process id; O_EXCL follows no link that somebody has put there."""
-    path = folder / PARTIAL.replace("*", secrets.token_hex(16))
+def abandon() -> None:
+    """Remove what is half written: for a program that ends at once."""
+    for partial in tuple(_under_way):
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _created(path: Path) -> BinaryIO:
+    """A new, locked file; O_EXCL follows no link that somebody has put there."""
     file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666), "wb")
     _lock(file)
-    return path, file
+    return file
 
 
 def _lock(file: BinaryIO) -> bool:

@@ -103,6 +103,15 @@ class Settings:
         return Plan(chains, iterations, int(self.budget * iterations))
 
 
+def as_settings(settings: Any) -> Settings:
+    """Settings as they are, or the default ones."""
+    if settings is None:
+        return Settings()
+    if not isinstance(settings, Settings):
+        raise InputError(f"settings must be a taddaa.Settings, got {type(settings).__name__}")
+    return settings
+
+
 def _is_number(value) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 

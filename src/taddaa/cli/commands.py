@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from ..experiments import STUDIES
+from .interrupts import interrupts_leave
 from .output import (
     DOUBTFUL,
     FINE,
@@ -12,9 +13,10 @@ from .output import (
     check_writable,
     code_of,
     diagnosed,
-    interrupts_at_once,
     page_of,
     print_report,
+    prints_to_stderr,
+    say,
     to_stdout,
     write,
 )
@@ -26,10 +28,10 @@ def demo(chosen: argparse.Namespace) -> int:
 
     wordy = not chosen.quiet and not to_stdout(chosen.json)
     if wordy:
-        print(INTRODUCTION, flush=True)
+        say(INTRODUCTION)
     report = diagnosed(chosen, problem(), chosen.seed)
     if wordy:
-        print(f"\n{closing(report)}")
+        say(f"\n{closing(report)}")
     return FINE
 
 
@@ -38,14 +40,15 @@ def run(chosen: argparse.Namespace) -> int:
 
     from .problem_file import load_problem
 
-    arguments = load_problem(chosen.file)
+    with prints_to_stderr():
+        arguments = load_problem(chosen.file)
     changes = {key: getattr(chosen, key) for key in ("kernel", "chains", "iterations") if getattr(chosen, key) is not None}
-    from ..settings import Settings
+    from ..settings import Settings, as_settings
 
     if chosen.paper:
         arguments["settings"] = Settings.paper(**changes)
     elif changes:
-        arguments["settings"] = replace(arguments.get("settings") or Settings(), **changes)
+        arguments["settings"] = replace(as_settings(arguments.get("settings")), **changes)
     in_file = arguments.pop("seed", 0)
     arguments["checkpoint"] = chosen.checkpoint
     report = diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
@@ -72,7 +75,7 @@ def compare(chosen: argparse.Namespace) -> int:
     found = changes(before, after)
     threshold = chosen.fail_above or 0.0
     if not chosen.quiet:
-        print(changes_text(before, after, found, threshold))
+        say(changes_text(before, after, found, threshold))
     if got_worse(found, threshold):
         return FOUND
     return DOUBTFUL if any(row.verdict == UNTRUSTED for row in after.rows) else FINE
@@ -88,14 +91,14 @@ def reproduce(chosen: argparse.Namespace) -> int:
     code = FINE
     for name in STUDIES if chosen.name == "all" else [chosen.name]:
         try:
-            with interrupts_at_once(f"\ntaddaa: interrupted; what was measured is kept in {chosen.out}, run the same command to go on"):
+            with interrupts_leave(f"what was measured is kept in {chosen.out}, run the same command to go on"):
                 found = reproduce(load(name), chosen.out, chosen.quick, tell)
         except (InputError, MissingExtra) as error:  # such as data that cannot be had: the other studies can still be run
             print(f"taddaa: {name}: {error}", file=sys.stderr)
             code = WRONG_USE
             continue
         if not chosen.quiet:
-            print(claims_text(found), flush=True)
+            say(claims_text(found))
     if chosen.page is not None:
         from ..experiments.page import write_page
 
@@ -106,5 +109,5 @@ def reproduce(chosen: argparse.Namespace) -> int:
 def completion(chosen: argparse.Namespace) -> int:
     from .terminal import completion_script
 
-    print(completion_script(parser(), chosen.shell))
+    say(completion_script(parser(), chosen.shell))
     return FINE

@@ -1,45 +1,58 @@
 """From arguments to an exit code."""
 
-import os
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from . import commands
-from .output import FINE, INTERRUPTED, INTERRUPTION, WRONG_USE
+from .interrupts import INTERRUPTED, told_on_interrupt
+from .output import FAILED, WRONG_USE, flush, silence_if_closed
 from .parser import parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """The exit code. Those of verdicts come from verdicts only: whatever nobody foresaw has a code of its own."""
+    silence_if_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without ≥ or ρ gets a question mark, not a traceback
-    chosen = parser().parse_args(arguments)
+    try:
+        chosen = parser().parse_args(arguments)
+    finally:
+        flush()
     from ..errors import InputError, LostProcess, MissingExtra
 
     try:
         code = getattr(commands, chosen.command)(chosen)
-        sys.stdout.flush()
+        flush()
         return code
     except (InputError, LostProcess, MissingExtra) as error:
         _explain(error)
         return WRONG_USE
     except KeyboardInterrupt:
-        print(INTERRUPTION, file=sys.stderr)
+        _tell(told_on_interrupt())
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
     except OSError as error:  # printing to a full disk
-        print(f"taddaa: {error.strerror or error}", file=sys.stderr)
+        _tell(f"taddaa: {error.strerror or error}")
         return WRONG_USE
+    except BaseException as error:
+        what = traceback.format_exception_only(error)[-1].strip()
+        _tell(f"taddaa: failed unexpectedly, which is no verdict: {what}; please report it with the lines below")
+        _tell(traceback.format_exc().rstrip())
+        return FAILED
 
 
 def _explain(error: Exception) -> None:
     """One sentence; below it the lines of the user's own file that led there, if any."""
     from .problem_file import user_lines
 
-    print(f"taddaa: {error}", file=sys.stderr)
+    _tell(f"taddaa: {error}")
     lines = user_lines(error.__cause__ or error)
     if lines:
-        print(lines, file=sys.stderr)
+        _tell(lines)
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError, ValueError):  # nobody listens
+        print(text, file=sys.stderr, flush=True)

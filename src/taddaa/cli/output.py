@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-FINE, FOUND, WRONG_USE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
-INTERRUPTION = "\ntaddaa: interrupted; nothing was written"
+from .interrupts import NOTHING_WRITTEN, interrupts_leave
+
+FINE, FOUND, WRONG_USE, DOUBTFUL, FAILED = 0, 1, 2, 3, 4
 
 
 def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
@@ -20,8 +21,8 @@ def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     on_terminal = sys.stderr.isatty() and not chosen.quiet
     watched = ProgressLine(sys.stderr, _planned(arguments)) if on_terminal else contextlib.nullcontext()
     kept = arguments.get("checkpoint")
-    message = INTERRUPTION if kept is None else f"\ntaddaa: interrupted; what was saved is in {kept}, run the same command to go on"
-    with interrupts_at_once(message), watched as progress:
+    left = NOTHING_WRITTEN if kept is None else f"what was saved is in {kept}, run the same command to go on"
+    with interrupts_leave(left), watched as progress, prints_to_stderr():
         report = diagnose(**arguments, seed=seed, progress=progress)
     from ..files import first_process
 
@@ -43,38 +44,15 @@ def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
 
 
 def _planned(arguments: dict) -> str:
-    """How much work is ahead, as far as it is known before the target is looked at."""
+    """How much work is ahead, as far as it is known before anything is looked at or refused."""
     from ..settings import Settings
 
-    dim = getattr(arguments["approximation"], "dim", None)
-    if dim is None:
+    dim, settings = getattr(arguments["approximation"], "dim", None), arguments.get("settings")
+    settings = Settings() if settings is None else settings
+    if not isinstance(dim, int) or not isinstance(settings, Settings):
         return ""
-    plan = (arguments.get("settings") or Settings()).plan(dim)
+    plan = settings.plan(dim)
     return f"{plan.chains} chains × {plan.iterations} iterations planned, at most {plan.most_iterations}"
-
-
-@contextlib.contextmanager
-def interrupts_at_once(message: str = INTERRUPTION):
-    """While nothing is being written, Ctrl-C ends the process itself.
-
-    As an exception it can be lost in a callback of JAX's, and unwinding under its running threads can crash.
-    """
-    import signal
-    import threading
-
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-
-    def end(*_):
-        os.write(2, f"{message}\n".encode())
-        os._exit(INTERRUPTED)
-
-    signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def code_of(report, threshold: float) -> int:
@@ -91,7 +69,56 @@ def print_report(report) -> None:
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         headline, _, rest = text.partition("\n")
         text = f"\033[1m{headline}\033[0m\n{rest}"
-    print(text)
+    say(text)
+
+
+def say(text: str) -> None:
+    """Print; a reader that has seen enough, such as head, changes no exit code."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _to_nowhere()
+
+
+def flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _to_nowhere()
+
+
+def _to_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def silence_if_closed() -> None:
+    """A command whose output was closed (>&-) still runs for its exit code and its files."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+@contextlib.contextmanager
+def prints_to_stderr():
+    """While open, what the user's code prints goes to standard error: on standard output there is only the report."""
+    with contextlib.ExitStack() as undo:
+        if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:  # then what libraries in C print, too
+            flush()
+            ours = sys.__stdout__.fileno()
+            kept = os.dup(ours)
+            os.dup2(sys.stderr.fileno(), ours)
+            undo.callback(os.close, kept)
+            undo.callback(os.dup2, kept, ours)
+            undo.callback(_flush_libraries)
+        undo.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield
+
+
+def _flush_libraries() -> None:
+    """What C code has printed and not yet passed on."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 def page_of(report) -> str:
@@ -106,7 +133,7 @@ def to_stdout(path: Path | None) -> bool:
 
 def write(path: Path, text: str) -> None:
     if to_stdout(path):
-        print(text)
+        say(text)
     else:
         from ..files import write_whole
 

@@ -8,7 +8,7 @@ from ..version import own_version
 
 KERNELS = ("barker", "mala", "rwmh", "hmc")
 SHELLS = ("bash", "zsh", "fish")
-CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted"
+CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted, 4 taddaa failed"
 FILE_HELP = """\
 FILE.py defines problem(), which returns what taddaa.diagnose takes:
 

@@ -22,7 +22,9 @@ def load_problem(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} must define a function problem() that returns (target, approximation)")
     try:
         found = function()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too, and whatever else would pass for an exit code
         raise _failed(f"problem() of {path} failed", error) from error
     return _arguments(path, found)
 
@@ -62,7 +64,9 @@ def _load(path: Path):
         sys.path.insert(0, folder)  # as python FILE.py does, so that it can import its neighbours
     try:
         exec(compile(source, name, "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _failed(f"{path} could not be run", error) from error
     return module
 
