@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-interop test-torch test-stan lint docs bench bench-scale calibrate paper clean
+.PHONY: demo test test-slow test-interop test-torch test-stan lint docs schema bench bench-scale calibrate paper clean
 
 demo: $(VENV)/.core ## run a real diagnosis and show its report
 	$(BIN)/taddaa demo
@@ -31,6 +31,9 @@ lint: $(VENV)/.lint ## style and types
 
 docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+schema: $(VENV)/.core ## docs/report.schema.json, after a change of what reports store
+	$(BIN)/python docs/schema.py
 
 bench: $(VENV)/.test ## time and memory, written to docs/performance.md (minutes; NUTS is run beside it)
 	$(BIN)/python benchmarks/loop.py --page

@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..verdict.checks.check import Check
 from .parts import Cost, Paths, Provenance, Row
+from .schema import disagreement, misfit, report_schema, shown
 
 if TYPE_CHECKING:
     from .report import Report
@@ -40,42 +42,58 @@ def as_json(report: "Report") -> str:
 
 
 def from_json(source: str | Path) -> dict[str, Any]:
-    """The arguments of a `Report` that `as_json` wrote, from its path or its text."""
-    text, what = str(source), "this report"
-    if not text.lstrip().startswith("{"):
-        what = text
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{source} cannot be read as a report: {getattr(error, 'strerror', None) or error}") from error
+    """The arguments of a `Report` that `as_json` wrote, from its path or its text; refused if it does not fit the schema."""
+    text, what = _text_of(source)
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise InputError(f"{what} is damaged: no JSON at character {error.pos}") from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, NaN, lists in lists in lists
+        raise InputError(f"{what} is damaged: no JSON that can be read ({_first_words(error)})") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{what} is not a report of taddaa: its schema is not {SCHEMA!r}")
     if content.get("version") != SCHEMA_VERSION:
         raise InputError(
-            f"{what} has schema version {content.get('version')!r}, and this taddaa reads {SCHEMA_VERSION}; "
+            f"{what} has schema version {shown(content.get('version'))}, and this taddaa reads {SCHEMA_VERSION}; "
             "open it with the version that wrote it, or diagnose again"
         )
+    wrong = misfit(content, report_schema(SCHEMA, SCHEMA_VERSION)) or disagreement(content)
+    if wrong:
+        raise InputError(f"{what} is damaged: {wrong}")
+    return {
+        "rows": tuple(_made(Row, row) for row in content["rows"]),
+        "checks": tuple(
+            replace(_made(Check, check), rows=None if check.get("rows") is None else tuple(check["rows"])) for check in content["checks"]
+        ),
+        "cost": _made(Cost, content["cost"]),
+        "provenance": _made(Provenance, content["provenance"]),
+        "notes": tuple(content["notes"]),
+        "paths": Paths(**{key: _array(value) for key, value in content["paths"].items()}),
+        "labels": tuple(content["labels"]),
+        "start_draws": _array(content["start_draws"]),
+        "moved_draws": _array(content["moved_draws"]),
+    }
+
+
+def _text_of(source: str | Path) -> tuple[str, str]:
+    """The text, and what to call it in messages."""
+    if not isinstance(source, (str, PathLike)):
+        raise InputError(f"a report is read from a path or from its JSON text, got {type(source).__name__}")
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        return source, "this report"
+    what = str(source) if len(str(source)) <= 200 else str(source)[:199] + "…"
     try:
-        return {
-            "rows": tuple(Row(**{**row, **_numbers(row, Row)}) for row in content["rows"]),
-            "checks": tuple(
-                Check(**{**check, **_numbers(check, Check), "rows": None if check["rows"] is None else tuple(check["rows"])})
-                for check in content["checks"]
-            ),
-            "cost": Cost(**content["cost"]),
-            "provenance": Provenance(**content["provenance"]),
-            "notes": tuple(content["notes"]),
-            "paths": Paths(**{key: _array(value) for key, value in content["paths"].items()}),
-            "labels": tuple(content["labels"]),
-            "start_draws": _array(content["start_draws"]),
-            "moved_draws": _array(content["moved_draws"]),
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{what} is damaged: {type(error).__name__} at {error}") from error
+        return Path(source).read_text(encoding="utf-8-sig"), what
+    except (OSError, ValueError) as error:  # ValueError: no text, or a NUL in the name
+        raise InputError(f"{what} cannot be read as a report: {getattr(error, 'strerror', None) or _first_words(error)}") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _first_words(error: Exception) -> str:
+    return str(error).partition(";")[0].partition("\n")[0][:100]
 
 
 def _finite(value: Any) -> Any:
@@ -98,9 +116,10 @@ def _number(value: Any) -> Any:
     return _NAMED.get(value, value) if isinstance(value, str) else value
 
 
-def _numbers(stored: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a dataclass that hold numbers, with infinities restored; a parameter may be named NaN."""
-    return {field.name: _number(stored[field.name]) for field in fields(kind) if field.type in (float, "float")}
+def _made(kind: type, stored: dict[str, Any]) -> Any:
+    """A dataclass, with infinities restored where it holds numbers; a parameter may be named NaN."""
+    numbers = {field.name for field in fields(kind) if field.type in (float, "float")}
+    return kind(**{name: float(_number(value)) if name in numbers else value for name, value in stored.items()})
 
 
 def _array(value: Any) -> np.ndarray:

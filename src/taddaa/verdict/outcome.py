@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .judgement import Judgement
 
 ERROR, NO_ERROR, UNTRUSTED = "error", "no error found", "untrusted"
+VERDICTS = (ERROR, UNTRUSTED, NO_ERROR)  # the most urgent first
 
 
 def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str]]:
