@@ -155,6 +155,14 @@ def test_targets_that_cannot_be_diagnosed(message, target):
     refuses(message, diagnose, target, Q, settings=QUICK)
 
 
+def total(x):
+    return jnp.sum(x)
+
+
+def other(x):
+    return x[0] + 4.0
+
+
 def broken(parameters):
     return parameters["missing"]
 
@@ -171,6 +179,14 @@ def broken(parameters):
         (r"of=broken failed on the parameters: .*JAX function", [Mean(of=broken)]),
         (r"of=log returned NaN at \d+ of \d+ (draws of the approximation|starts)", [Mean(of=lambda x: jnp.log(x[0]), name="log")]),
         (r"of=none must return at least one number", [Mean(of=lambda x: x[:0], name="none")]),
+        (
+            r"functionals must differ in name, got the mean of 'loss' more than once; .*name=",
+            [Mean(total, name="loss"), Mean(other, name="loss")],
+        ),
+        (r"got the mean of 'lambda' more than once", [Mean(of=lambda x: x[0]), Mean(of=lambda x: x[1])]),
+        (r"got the variance of 'x\[0\]' more than once", [Variance(), Variance(total, name="x[0]")]),
+        (r"got the q0\.5 of 'x\[0\]' more than once", [Quantile(0.5), Quantile(0.5 + 1e-9)]),
+        (r"got the covariance of 'x\[0\], x\[1\]' more than once", [Covariance(0, 1), Covariance("x[0]", "x[1]")]),
         (r"Covariance names the parameter 'z', which is not among x\[0\], x\[1\]", [Covariance("z", "x[0]")]),
         (r"Covariance names the parameter 2, which is not among", [Covariance(0, 2)]),
         (r"Covariance\(of=…\) must return two values, got shape \(\)", [Covariance(of=lambda x: x[0])]),

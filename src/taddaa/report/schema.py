@@ -111,6 +111,11 @@ def disagreement(content: dict[str, Any]) -> str:
                 has = f"{next(iter(lengths - {expected}))} {axis}"
                 return f"{path} has {has}, but {whose.setdefault(axis, path)} {expected}"
             whose.setdefault(axis, path)
+    first: dict[tuple[str, str], int] = {}
+    for i, row in enumerate(content["rows"]):
+        same = first.setdefault((row["parameter"], row["functional"]), i)
+        if same != i:
+            return f"rows[{same}] and rows[{i}] are both the {shown(row['functional'])} of {shown(row['parameter'])}"
     for i, check in enumerate(content["checks"]):
         if any(row >= counts["rows"] for row in check.get("rows") or ()):
             return f"checks[{i}].rows names the row {max(check['rows'])}, but there are {counts['rows']}"

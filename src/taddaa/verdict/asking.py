@@ -98,7 +98,21 @@ def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engin
             columns, names = np.arange(len(labels)), labels
         groups.append(RowGroup(functional, columns, names, row + np.arange(len(names))))
         row += len(names)
+    _refuse_twins(groups)
     return tuple(offsets), groups
+
+
+def _refuse_twins(groups: Sequence[RowGroup]) -> None:
+    """Whoever compares two reports finds a row by its parameter and functional: no two may have both in common."""
+    seen = set()
+    for group in groups:
+        for label in group.labels:
+            if (label, group.functional.label) in seen:
+                raise InputError(
+                    f"functionals must differ in name, got the {group.functional.label} of {label!r} more than once; "
+                    "leave one out, or give each function a name of its own: Mean(of=…, name='…')"
+                )
+            seen.add((label, group.functional.label))
 
 
 def _function_rows(functional: Functional, offset: int, shape: tuple[int, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
