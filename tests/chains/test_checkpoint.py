@@ -274,6 +274,99 @@ def test_truncated_and_damaged_files_are_refused(saved):
     assert noticed > 0.8 * len(places)
 
 
+def rewritten(path, change, digest=True):
+    """The file with its header and arrays changed, as somebody would who wants it to be read."""
+    with np.load(path) as content:
+        arrays = {name: content[name] for name in content.files}
+    header, seal = json.loads(arrays.pop("header").tobytes()), arrays.pop("digest")
+    change(header, arrays)
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with path.open("wb") as file:
+        np.savez(file, header=text, digest=taddaa.chains.checkpoint._digest(text, arrays) if digest else seal, **arrays)
+
+
+def part(header, *names):
+    """A part of the first arm, in the header's own spelling."""
+    at = header["arms"][0]
+    for name in names:
+        at = at["parts"][at["keys"].index(name) if isinstance(name, str) else name]
+    return at
+
+
+def set_part(*names, value):
+    def change(header, arrays):
+        at = part(header, *names[:-1])
+        at["parts"][at["keys"].index(names[-1]) if isinstance(names[-1], str) else names[-1]] = value
+
+    return change
+
+
+def drop_part(*names):
+    def change(header, arrays):
+        at = part(header, *names[:-1])
+        place = at["keys"].index(names[-1])
+        del at["keys"][place], at["parts"][place]
+
+    return change
+
+
+def set_array(*names, value):
+    def change(header, arrays):
+        name = part(header, *names)["name"]
+        arrays[name] = value(arrays[name])
+
+    return change
+
+
+def test_no_number_can_be_changed_unnoticed(saved):
+    """Positions as NaN, say, with all of zip's own sums right."""
+    for change in (set_array("walk", "chains", 0, 0, value=lambda a: a * np.nan), set_part("walk", "rounds", value=0)):
+        before = saved.read_bytes()
+        rewritten(saved, change, digest=False)
+        with pytest.raises(InputError, match=r"is damaged \(its content has changed since it was written\); name another file"):
+            run(saved)
+        saved.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_array("walk", "chains", 0, 0, value=lambda a: a * np.nan),
+        set_array("walk", "chains", 0, 0, value=lambda a: a[:, :0]),
+        set_array("walk", "chains", 0, 1, value=lambda a: a.astype("U5")),
+        set_array("identity", "starts", value=lambda a: a.astype("U5")),
+        set_part("walk", "chains", value=[1, 2]),
+        set_part("walk", "metric", value=3),
+        set_part("walk", "metric", value={"kind": "Trace", "parts": [1, 2, 3]}),
+        set_array("walk", "metric", 0, value=lambda a: np.ones((7, 7))),
+        set_part("walk", "traces", value=[]),
+        set_part("walk", "traces", value=[5]),
+        set_part("walk", "snapshots", value=[]),
+        set_part("walk", "path", value=[None]),
+        set_part("walk", "rounds", value="two"),
+        set_part("walk", "iteration", value=-5),
+        set_part("walk", "under_way", value=3),
+        set_part("noise", value=0),
+        set_part("noise", value=[]),
+        set_part("meter", "seconds", value="long"),
+        drop_part("meter", "seconds"),
+        drop_part("walk", "rounds"),
+        drop_part("walk"),
+        drop_part("identity"),
+        lambda header, arrays: header.update(arms=3),
+        lambda header, arrays: header.update(arms=[3]),
+        lambda header, arrays: header.pop("arms"),
+        lambda header, arrays: header.pop("version"),
+        lambda header, arrays: arrays.pop("a0"),
+    ],
+)
+def test_parts_that_are_missing_or_of_another_kind_are_refused(saved, change):
+    rewritten(saved, change)
+    with pytest.raises(InputError, match=r"checkpoint=\S+ (is damaged|belongs to another diagnosis)") as caught:
+        run(saved)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
 def stored(path):
     arrays: dict = {}
     header = taddaa.chains.checkpoint._encoded(taddaa.chains.checkpoint._read(path), arrays)
@@ -317,8 +410,8 @@ def test_a_metric_of_the_users_own_is_refused(tmp_path):
 
 def test_another_format_is_refused(saved, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(taddaa.chains.checkpoint, "FORMAT_VERSION", 3)
-        with pytest.raises(InputError, match="has format version 2, and this taddaa reads 3; finish it with the version that wrote it"):
+        patch.setattr(taddaa.chains.checkpoint, "FORMAT_VERSION", 99)
+        with pytest.raises(InputError, match=r"has format version \d, and this taddaa reads 99; finish it with the version that wrote it"):
             run(saved)
 
 

@@ -1,7 +1,7 @@
 """A long diagnosis on disk, so that a killed one goes on where it was last saved.
 
-The file is a zip of .npy arrays and one JSON header (NumPy's own .npz, no pickle), replaced whole or not at all. Functions
-cannot be stored, so the call that resumes gives them again; what they return at the starts tells whether they are the same.
+The file is a zip of .npy arrays, one JSON header and a digest of both (NumPy's own .npz, no pickle), replaced whole or not at all.
+Functions cannot be stored, so the call that resumes gives them again; what they return at the starts tells whether they are the same.
 """
 
 import hashlib
@@ -9,7 +9,8 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,18 @@ class Checkpoint:
         """Bring a walk that stands at its starts to where it was saved; False if it was not."""
         if arm >= len(self._arms):
             return False
-        saved = self._arms[arm]
+        with _clear_damage(self.path):
+            self._take_over(walk, self._arms[arm], identity)
+        return True
+
+    def _take_over(self, walk: Walk, saved: dict[str, Any], identity: dict[str, Any]) -> None:
         difference = _difference(saved["identity"], identity, walk.engine.dtype)
         if difference:
             raise InputError(
                 f"checkpoint={self.path} belongs to another diagnosis: {difference}; "
                 f"give the same inputs as before, name another file, {START_AGAIN}"
             )
+        _refuse_misfit(saved, walk)
         started = saved["walk"]["rounds"] - (not saved["walk"]["under_way"])
         furthest = walk.plan.iterations * 2 ** max(started, 0)
         if furthest > max(walk.plan.most_iterations, walk.plan.iterations):
@@ -61,7 +67,6 @@ class Checkpoint:
         walk.chains = walk.engine.placed(saved["walk"]["chains"])
         walk.engine.noise_state = saved["noise"]
         walk.engine.meter.resume(**saved["meter"])
-        return True
 
     def save(self, walk: Walk, arm: int, identity: dict[str, Any]) -> None:
         """All arms so far, this one as it stands now."""
@@ -140,36 +145,96 @@ def _write(path: Path, arms: Sequence[dict[str, Any]]) -> None:
     arrays: dict[int, tuple[str, np.ndarray]] = {}
     header = {"format": FORMAT, "version": FORMAT_VERSION, "arms": _encoded(list(arms), arrays)}
     with whole_file(path) as file:
-        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        np.savez(file, header=text, **dict(arrays.values()))  # type: ignore[arg-type]
+        text, named = np.frombuffer(json.dumps(header).encode(), np.uint8), {name: np.asarray(array) for name, array in arrays.values()}
+        np.savez(file, header=text, digest=_digest(text, named), **named)  # type: ignore[arg-type]
+
+
+def _digest(header: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Of all that is stored, so that no part of it can change unnoticed."""
+    found = hashlib.sha256(header.tobytes())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        found.update(array.data if array.size else b"")
+    return np.frombuffer(found.digest(), np.uint8)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
     if path.stat().st_size == 0:
         raise InputError(f"checkpoint={path} is an empty file; name another, {START_AGAIN}")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if "header.npy" not in archive.namelist():
-                raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
-            spoilt = archive.testzip()
-        if spoilt is not None:
-            raise ValueError(f"{spoilt} has changed")
+    with _clear_damage(path), zipfile.ZipFile(path) as archive:
+        if "header.npy" not in archive.namelist():
+            raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
         with np.load(path, allow_pickle=False) as content:
-            header = json.loads(content["header"].tobytes())
-            if not isinstance(header, dict) or header.get("format") != FORMAT:
-                raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
-            if header["version"] != FORMAT_VERSION:
-                raise InputError(
-                    f"checkpoint={path} has format version {header['version']!r}, and this taddaa reads {FORMAT_VERSION}; "
-                    f"finish it with the version that wrote it, {START_AGAIN}"
-                )
-            return _decoded(header["arms"], {name: content[name] for name in content.files})
+            arrays = {name: content[name] for name in content.files}
+        text = arrays.pop("header")
+        header = json.loads(text.tobytes())
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise InputError(f"checkpoint={path} is not a checkpoint of taddaa; name another file")
+        if header["version"] != FORMAT_VERSION:
+            raise InputError(
+                f"checkpoint={path} has format version {str(header['version'])[:20]}, and this taddaa reads {FORMAT_VERSION}; "
+                f"finish it with the version that wrote it, {START_AGAIN}"
+            )
+        if not np.array_equal(arrays.pop("digest"), _digest(text, arrays)):
+            raise ValueError("its content has changed since it was written")
+        arms = _decoded(header["arms"], arrays)
+        if not isinstance(arms, list):
+            raise ValueError("it holds no arms")
+        return arms
+
+
+@contextmanager
+def _clear_damage(path: Path | None) -> Iterator[None]:
+    """Whatever a damaged file makes NumPy, zip, JSON or ourselves stumble over becomes one sentence."""
+    try:
+        yield
     except InputError:
         raise
     except zipfile.BadZipFile as error:
         raise InputError(f"checkpoint={path} is not a checkpoint, or a truncated one; name another file, {START_AGAIN}") from error
-    except Exception as error:  # whatever a damaged file makes NumPy, zip or JSON stumble over
-        raise InputError(f"checkpoint={path} is damaged ({type(error).__name__}); name another file, {START_AGAIN}") from error
+    except Exception as error:
+        what = str(error) if type(error) is ValueError and len(str(error)) < 80 else type(error).__name__
+        raise InputError(f"checkpoint={path} is damaged ({what}); name another file, {START_AGAIN}") from error
+
+
+def _refuse_misfit(saved: dict[str, Any], walk: Walk) -> None:
+    """Is all there, of the kinds and shapes that this walk has at its starts?"""
+    walked, chains = saved["walk"], walk.engine.fetched(walk.chains)
+    rows = len(saved["identity"]["functionals of the approximation"])
+    per_row, per_quantity = np.zeros(rows), np.zeros(walk.origin.quantities.shape[1])
+    _refuse_unlike(walked["chains"], chains, "chains")
+    _refuse_unlike(saved["noise"], walk.engine.noise_state, "noise")
+    _refuse_unlike(saved["meter"], walk.engine.meter.so_far(), "meter")
+    _refuse_unlike([walked["iteration"], walked["rounds"], walked["under_way"]], [0, 0, False], "iteration")
+    _refuse_unlike(walked["snapshots"], [walk.origin] * max(len(walked["snapshots"]), 1), "snapshots")
+    _refuse_unlike(walked["path"], [Waypoint(0, per_row, per_row, per_quantity)] * len(walked["path"]), "path")
+    for trace in walked["traces"]:
+        _refuse_unlike(trace, Trace(*[np.zeros(len(trace.rho2))] * len(Trace._fields)), "traces")
+    if sum(len(trace.rho2) for trace in walked["traces"]) != walked["iteration"]:
+        raise ValueError("its traces are not as long as its way")
+    if type(walked["metric"]).__name__ not in KINDS or walked["metric"].push(walk.starts[0]).shape != walk.starts[0].shape:
+        raise ValueError("its metric does not fit")
+    if not np.isfinite(walked["chains"].point.position).all():
+        raise ValueError("its chains are nowhere")
+
+
+def _refuse_unlike(found: Any, pattern: Any, name: str) -> None:
+    """The same kind, shape and parts; numbers may be others."""
+    if isinstance(pattern, np.ndarray):
+        if not isinstance(found, np.ndarray) or found.shape != pattern.shape or found.dtype.kind != pattern.dtype.kind:
+            raise ValueError(f"its {name} have another shape or kind")
+        return
+    number = isinstance(pattern, (int, float)) and not isinstance(pattern, bool)
+    alike = isinstance(found, (int, float)) and not isinstance(found, bool) and found >= 0 if number else type(found) is type(pattern)
+    if not alike or (isinstance(pattern, (dict, list, tuple)) and len(found) != len(pattern)):
+        raise ValueError(f"its {name} are of another kind")
+    if isinstance(pattern, dict):
+        for key, part in pattern.items():
+            _refuse_unlike(found[key], part, name)
+    elif isinstance(pattern, (list, tuple)):
+        for each, part in zip(found, pattern, strict=True):
+            _refuse_unlike(each, part, name)
 
 
 def _encoded(value: Any, arrays: dict[int, tuple[str, np.ndarray]]) -> Any:
