@@ -18,6 +18,11 @@ def whole_dimension(dim) -> int:
     return int(dim)
 
 
+def visible(text: str) -> str:
+    """One line of text that only says something: characters that a terminal would obey, and line ends, are spelled out."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
 class MissingExtra(ImportError):
     """An optional package is needed and not installed; the message holds the pip command."""
 

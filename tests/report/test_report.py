@@ -10,6 +10,7 @@ import pytest
 
 import taddaa
 from taddaa import DiagnosisError, Gaussian, InputError, Mean, Quantile, Report, Settings, Target, Variance
+from taddaa.report.refit import changes, changes_text
 from taddaa.report.sentences import sentence
 
 COLUMNS = [
@@ -190,6 +191,30 @@ def test_the_text_gives_reasons_and_notes(report):
     doubtful = replace(with_verdicts(report, "untrusted", "error"), notes=("something to know",))
     assert "mean of shifted: a reason" in str(doubtful)
     assert "something to know" in str(doubtful)
+
+
+EVIL = "a\x1b[2J\x07\u202eb\nfaked  mean  0  0  —  —  0.1  0.00  no error found\r\ud800"
+
+
+def test_no_name_note_or_reason_moves_the_cursor_or_fakes_a_row(report):
+    rows = tuple(
+        replace(row, parameter=f"{EVIL}{i}", functional=f"{row.functional}\x1b]0;", reason=EVIL) for i, row in enumerate(report.rows)
+    )
+    checks = tuple(replace(check, name=EVIL, passed=False, message=EVIL) for check in report.checks)
+    about = replace(report.provenance, kernel=EVIL, approximation=EVIL, date=EVIL, preconditioner=EVIL)
+    evil = replace(report, rows=rows, checks=checks, notes=(EVIL,), provenance=about)
+    read = Report.from_json(evil.to_json())
+    texts = [str(evil), str(read), evil.headline, changes_text(report, evil, changes(report, evil))]
+    with pytest.raises(DiagnosisError) as caught:
+        evil.raise_if()
+    doubted = replace(evil, rows=tuple(replace(row, verdict="untrusted") for row in rows))
+    with pytest.raises(DiagnosisError) as doubt:
+        doubted.raise_if()
+    for text in [*texts, str(doubted), str(caught.value), str(doubt.value)]:
+        assert "a\\x1b[2J" in text
+        assert all(letter.isprintable() or letter == "\n" for letter in text)
+        assert not any(line.startswith("faked") for line in text.splitlines())
+    assert len(str(evil).splitlines()) == len(str(read).splitlines())
 
 
 def test_long_tables_are_cut_in_the_text_only(report):

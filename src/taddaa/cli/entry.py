@@ -45,9 +45,10 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 def _explain(error: Exception) -> None:
     """One sentence; below it the lines of the user's own file that led there, if any."""
+    from ..errors import visible
     from .problem_file import user_lines
 
-    _tell(f"taddaa: {error}")
+    _tell(visible(f"taddaa: {error}"))
     lines = user_lines(error.__cause__ or error)
     if lines:
         _tell(lines)

@@ -2,9 +2,10 @@
 
 import math
 
+from ..errors import visible
 from ..report.parts import Row
 from ..report.sentences import least_error
-from ..report.text import table
+from ..report.text import short_name, table
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .comparators import COMPARATORS
 from .compare import WHOLE, Comparison
@@ -27,7 +28,7 @@ def comparison_text(comparison: Comparison) -> str:
     if len(rows) > SHOWN:
         lines.append(f"… and {len(rows) - SHOWN} more quantities; see comparison.to_dataframe().")
     reasons = {name: found.reason for name, found in comparison.comparators.items() if found.reason}
-    lines += ["", *(f"n/a for {name}: {reason}." for name, reason in reasons.items())]
+    lines += ["", *(visible(f"n/a for {name}: {reason}.") for name, reason in reasons.items())]
     lines += [
         "How to read it: a number is how wrong the approximation at least is ('—': no error found; ×2: a factor of 2, for variances).",
         "'best' are those that no other surely beats. Below, numbers on each approximation as a whole: k-hat above 0.7 is bad, a larger",
@@ -41,12 +42,11 @@ def _headline(name: str, comparison: Comparison) -> str:
     count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in (ERROR, NO_ERROR, UNTRUSTED)}
     first = sum(rank[name] == 1 for rank in ranks)
     told = ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)
-    return f"{name}: {told}; unbeaten in {first} of {len(rows)} quantities."
+    return f"{visible(name)}: {told}; unbeaten in {first} of {len(rows)} quantities."
 
 
 def _quantity(rows: tuple[Row, ...], ranks: dict[str, int | None], names: tuple[str, ...]) -> tuple[str, ...]:
     shown = [least_error(row) for row in rows]
-    parameter = rows[0].parameter if len(rows[0].parameter) <= 32 else rows[0].parameter[:31] + "…"
     first = [name for name in names if ranks[name] == 1]
     best = "all" if len(first) == len(names) > 1 else ", ".join(first) or "cannot tell"
-    return (parameter, rows[0].functional, *shown, best)
+    return (short_name(rows[0].parameter), rows[0].functional, *shown, best)

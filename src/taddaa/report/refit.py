@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import visible
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .parts import Row
 from .report import Report
 from .sentences import least_error
-from .text import table
+from .text import short_name, table
 
 WORSE, NEW, BETTER, GONE, SAME, UNKNOWN, ADDED, REMOVED = (
     "worse",
@@ -67,6 +68,7 @@ def changes_text(before: Report, after: Report, found: Sequence[Change], thresho
     else:
         headline = "The refit did not get worse: no error is new or surely larger."
     changed = [c for c in found if c.change != SAME]
+    sources = ("before:", before.provenance), ("after: ", after.provenance)
     lines = [f"{headline} {len(found)} quantities: {told}.", ""]
     if changed:
         header = ("parameter", "functional", "error ≥ before", "error ≥ after", "change")
@@ -74,8 +76,7 @@ def changes_text(before: Report, after: Report, found: Sequence[Change], thresho
         if len(changed) > SHOWN:
             lines += [f"… and {len(changed) - SHOWN} more.", ""]
     lines += [
-        f"before: {before.provenance.date}, {before.provenance.approximation}, {before.provenance.chains} chains",
-        f"after:  {after.provenance.date}, {after.provenance.approximation}, {after.provenance.chains} chains",
+        *(visible(f"{when} {about.date}, {about.approximation}, {about.chains} chains") for when, about in sources),
     ]
     return "\n".join(lines)
 
@@ -105,5 +106,4 @@ def _cells(change: Change) -> tuple[str, ...]:
     def bound(row: Row | None) -> str:
         return "" if row is None else least_error(row)
 
-    name = change.parameter if len(change.parameter) <= 32 else change.parameter[:31] + "…"
-    return name, change.functional, bound(change.before), bound(change.after), change.change
+    return short_name(change.parameter), change.functional, bound(change.before), bound(change.after), change.change

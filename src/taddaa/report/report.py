@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import visible
 from ..files import write_whole
 from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
@@ -98,7 +99,7 @@ class Report:
         if untrusted and doubtful:
             raise DiagnosisError(
                 f"{len(doubtful)} of {len(self.rows)} quantities are untrusted; "
-                f"{doubtful[0].functional} of {doubtful[0].parameter}: {doubtful[0].reason}"
+                + visible(f"{doubtful[0].functional} of {doubtful[0].parameter}: {doubtful[0].reason}")
             )
 
     # Text -------------------------------------------------------------------------------------------------------------

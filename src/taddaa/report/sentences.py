@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
+from ..errors import visible
 from ..verdict.checks.registry import condemning, remedies
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
 from .parts import Row
@@ -44,14 +45,15 @@ def advice(report: "Report") -> tuple[str, ...]:
 
 def sentence(row: Row) -> str:
     """An error in words."""
+    parameter, functional = visible(row.parameter), visible(row.functional)
     if row.verdict != ERROR:
-        return f"{row.functional} of {row.parameter}: {row.verdict}."
+        return f"{functional} of {parameter}: {row.verdict}."
     if row.functional == "variance":
         side = "small" if row.lower > 0 else "large"
-        return f"the variance of {row.parameter} is too {side} by a factor of at least {math.exp(min(row.bound, 700)):.3g}."
+        return f"the variance of {parameter} is too {side} by a factor of at least {math.exp(min(row.bound, 700)):.3g}."
     side = "low" if row.lower > 0 else "high"
     unit = "moved standard deviations" if row.functional != "covariance" else "in units of both standard deviations"
-    return f"the {row.functional} of {row.parameter} is too {side} by at least {row.bound:.3g} ({row.relative_bound:.2g} {unit})."
+    return f"the {functional} of {parameter} is too {side} by at least {row.bound:.3g} ({row.relative_bound:.2g} {unit})."
 
 
 def size(row: Row, value: float) -> str:

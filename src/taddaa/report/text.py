@@ -2,6 +2,7 @@
 
 import textwrap
 
+from ..errors import visible
 from ..verdict.outcome import ERROR
 from .parts import Row
 from .report import Report
@@ -32,8 +33,8 @@ def report_text(report: Report) -> str:
     run_on = f" (planned {cost.planned_iterations}, ran on while quantities moved)" if cost.iterations > cost.planned_iterations else ""
     lines += [
         "",
-        f"{about.chains} chains × {cost.iterations} iterations{run_on} of {about.kernel}, {about.preconditioner} preconditioner; "
-        f"level {about.level:g}, {together}.",
+        f"{about.chains} chains × {cost.iterations} iterations{run_on} of "
+        f"{visible(about.kernel)}, {visible(about.preconditioner)} preconditioner; level {about.level:g}, {together}.",
         f"Cost: {cost.gradients:,} gradients, {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling. "
         f"Seed {about.seed}.",
         "",
@@ -47,6 +48,7 @@ def report_text(report: Report) -> str:
 
 def table(rows: list[tuple[str, ...]], header: tuple[str, ...] = HEADER) -> list[str]:
     """Aligned columns: words to the left, numbers to the right."""
+    header, *rows = (tuple(map(visible, cells)) for cells in (header, *rows))
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     words = {0, 1, len(header) - 1}
 
@@ -56,11 +58,15 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...] = HEADER) -> list
     return [line(header), "  ".join("─" * width for width in widths), *map(line, rows)]
 
 
+def short_name(name: str) -> str:
+    name = visible(name)
+    return name if len(name) <= 32 else name[:31] + "…"
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     wrong = row.verdict == ERROR
-    name = row.parameter if len(row.parameter) <= 32 else row.parameter[:31] + "…"
     return (
-        name,
+        short_name(row.parameter),
         row.functional,
         f"{row.approximation:.3g}",
         f"{row.moved:.3g}",
@@ -86,7 +92,7 @@ def _reasons(report: Report) -> list[str]:
 
 
 def _wrapped(text: str, indent: int = 4) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent=" " * indent, break_on_hyphens=False)
+    return textwrap.wrap(visible(text), WIDTH, initial_indent="  ", subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _value(check) -> str:
