@@ -1,15 +1,31 @@
 """Every bad input gets one sentence that names the argument, the value and the remedy."""
 
 import re
+import sys
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taddaa import Covariance, Draws, Gaussian, InputError, Mean, Quantile, Sampler, Settings, StudentT, Target, Variance, diagnose
+from taddaa import (
+    Approximation,
+    Covariance,
+    Draws,
+    Gaussian,
+    InputError,
+    Mean,
+    Quantile,
+    Sampler,
+    Settings,
+    StudentT,
+    Target,
+    Variance,
+    diagnose,
+)
 
 RNG = np.random.default_rng(0)
 GOOD = RNG.standard_normal((100, 2))
+MASKED = np.ma.masked_equal(np.where(np.arange(200).reshape(100, 2) == 2, -999.0, GOOD), -999.0)
 Q = Gaussian([0.0, 0.0], [1.0, 1.0])
 QUICK = Settings(chains=20, iterations=4, budget=1)
 
@@ -71,6 +87,11 @@ def refuses(message, function, *arguments, **keywords):
             lambda: Draws(np.column_stack([GOOD[:, 0], np.full(100, 3.0)])),
         ),
         (r"draws must be distinct, but only 10 of 100 rows are", lambda: Draws(np.repeat(GOOD[:10], 10, axis=0))),
+        (r"draws must be an array of numbers, got a masked array with 1 masked; fill or drop them", lambda: Draws(MASKED)),
+        (r"mean must be a vector of numbers, got a masked array with 1 masked", lambda: Gaussian(MASKED[:, 0], np.ones(100))),
+        (r"draws must be an array of real numbers, got complex128", lambda: Draws(GOOD + 1j)),
+        (r"mean must be a vector of real numbers, got complex128", lambda: Gaussian([0.0, 1j], [1.0, 1.0])),
+        (r"mean must be a vector of real numbers, got datetime64", lambda: Gaussian(np.array(["2020-01-01"], "M8[D]"), [1.0])),
         (r"sample must be a function \(key, count\) -> draws, got int", lambda: Sampler(3, 2)),
         (r"dim must be a whole number of at least 1, got 0", lambda: Sampler(lambda key, n: np.zeros((n, 0)), 0)),
         (r"dim must be a whole number of at least 1, got 'two'", lambda: Sampler(lambda key, n: np.zeros((n, 2)), "two")),
@@ -90,6 +111,12 @@ def test_approximations(message, make):
         (r"sample\(key, \d+\) returned NaN or infinite values", lambda key, n: np.full((n, 2), np.nan)),
         (r"returned the same value in every row of column 0", lambda key, n: np.ones((n, 2))),
         (r"sample\(key, \d+\) failed: ZeroDivisionError", lambda key, n: 1 / 0),
+        (r"sample\(key, \d+\) failed: SystemExit", lambda key, n: sys.exit(1)),
+        (r"sample\(key, \d+\) must be an array of real numbers, got complex128", lambda key, n: RNG.standard_normal((n, 2)) + 1j),
+        (
+            r"sample\(key, \d+\) must be an array of numbers, got a masked array",
+            lambda key, n: np.ma.masked_less(RNG.standard_normal((n, 2)), 0),
+        ),
     ],
 )
 def test_samplers_that_break_when_called(message, sample):
@@ -108,6 +135,72 @@ def test_things_that_are_no_approximation(message, approximation):
     refuses(message, diagnose, standard, approximation)
 
 
+class Own(Approximation):
+    """A class of the user's own, of which any part may be wrong."""
+
+    def __init__(self, dim=2, **says):
+        self.dim, self.says = dim, says
+
+    def sample(self, rng, count):
+        return self.says.get("sample", lambda rng, count: rng.standard_normal((count, 2)))(rng, count)
+
+    def mean(self):
+        return self.says.get("mean")
+
+    def covariance(self):
+        return self.says["covariance"]() if "covariance" in self.says else None
+
+
+@pytest.mark.parametrize(
+    ("message", "own"),
+    [
+        (r"sample\(rng, \d+\) of Own must return shape \(\d+, 2\), got \(3,\)", Own(sample=lambda rng, count: np.zeros(3))),
+        (r"sample\(rng, \d+\) of Own failed: KeyError", Own(sample=lambda rng, count: {}["x"])),
+        (
+            r"sample\(rng, \d+\) of Own must be an array of real numbers",
+            Own(sample=lambda rng, count: rng.standard_normal((count, 2)) * 1j),
+        ),
+        (r"sample\(rng, \d+\) of Own returned NaN", Own(sample=lambda rng, count: np.full((count, 2), np.nan))),
+        (r"mean\(\) of Own must be None or a NumPy array of shape \(2,\), got \(3,\)", Own(mean=np.zeros(3))),
+        (r"mean\(\) of Own must be None or a NumPy array of shape \(2,\), got 0\.0", Own(mean=0.0)),
+        (r"covariance\(\) of Own must be .* shape \(2,\) or \(2, 2\), got \(3, 3\)", Own(covariance=lambda: np.eye(3))),
+        (r"covariance\(\) of Own failed: ZeroDivisionError", Own(covariance=lambda: 1 / 0)),
+        (r"dim must be a whole number of at least 1, got 'two'", Own(dim="two")),
+        (r"dim must be a whole number of at least 1, got None", type("Bare", (Own,), {"__init__": lambda self: None})()),
+    ],
+)
+def test_approximations_of_the_users_own(message, own):
+    refuses(message, diagnose, standard, own, settings=QUICK)
+
+
+def at(centre, scale):
+    """The exact posterior, a normal one there, and the approximation that is right."""
+    return (lambda x: -0.5 * jnp.sum(((x - centre) / scale) ** 2)), Gaussian([centre, centre], [scale, scale])
+
+
+@pytest.mark.parametrize("centre", [1e14, 1e16, -1e40])
+def test_a_spread_that_is_lost_to_rounding_is_refused(centre):
+    """An exact approximation 10¹⁶ standard deviations from zero was called wrong."""
+    refuses(r"coordinate 0 .*standard deviation .* around -?1e\+\d+, which float64 cannot tell from rounding", diagnose, *at(centre, 1.0))
+
+
+def test_single_precision_is_lost_earlier():
+    refuses(r"which float32 cannot tell from rounding", diagnose, *at(1e6, 1.0), settings=Settings(precision="float32"))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-90, 1e90, 1e200])
+def test_a_spread_whose_powers_are_lost_is_refused(scale):
+    refuses(r"coordinate 0 .*standard deviation .* whose powers float64 cannot hold; scale it to about 1", diagnose, *at(0.0, scale))
+    refuses(r"whose powers float64 cannot hold", diagnose, standard, Draws(GOOD * scale))
+
+
+@pytest.mark.parametrize(("centre", "scale"), [(1e12, 1.0), (0.0, 1e-60), (0.0, 1e60), (1e-60, 1e-70)])
+def test_what_can_be_represented_is_called_right(centre, scale):
+    """No false error close to those limits."""
+    report = diagnose(*at(centre, scale), seed=3)
+    assert {row.verdict for row in report.rows} == {"no error found"}
+
+
 # Targets -------------------------------------------------------------------------------------------------------------------
 
 
@@ -122,6 +215,14 @@ def test_things_that_are_no_approximation(message, approximation):
         (r"names must differ from each other, got 'a' more than once", lambda: Target(standard, 2, names=["a", "a"])),
         (r"names must be a list of labels, got the single string 'ab'", lambda: Target(standard, 2, names="ab")),
         (r"data must hold only arrays and numbers, got something else at data\['y'\]", lambda: Target(standard, 2, data={"y": "text"})),
+        (r"names must be a list of labels, got int: 5", lambda: Target(standard, 2, names=5)),
+        (r"names must be a list of labels, got ndarray", lambda: Target(standard, 2, names=np.array("ab"))),
+        (r"data\['y'\] is a masked array, whose mask would be lost", lambda: Target(standard, 2, data={"y": MASKED})),
+        (r"constrain failed .*SystemExit", lambda: Target(standard, 2, constrain=lambda x: sys.exit()).labels),
+        (
+            r"constrain failed .*z is complex, and parameters must be real",
+            lambda: Target(standard, 2, constrain=lambda x: {"z": x * 1j}).labels,
+        ),
         (r"constrain must be a function .*got str", lambda: Target(standard, 2, constrain="exp")),
         (r"constrain failed on a vector of length 2: .*", lambda: Target(standard, 2, constrain=lambda x: x["a"]).labels),
     ],
@@ -139,6 +240,7 @@ def raising(x):
     [
         (r"logdensity\(x\) failed on a vector of length 2: ValueError: the data file is missing", raising),
         (r"logdensity\(x\) failed .*JAX function", lambda x: float(np.sin(x[0]))),
+        (r"logdensity\(x\) failed .*SystemExit", lambda x: sys.exit(1)),
         (r"logdensity must return one number, got shape \(2,\); sum the terms", lambda x: -0.5 * x**2),
         (r"logdensity must return one number, got shape \(1,\)", lambda x: -0.5 * jnp.sum(x**2, keepdims=True)),
         (r"logdensity must return one number, got tuple", lambda x: (x[0], x[1])),
@@ -188,6 +290,8 @@ def broken(parameters):
         (r"got the q0\.5 of 'x\[0\]' more than once", [Quantile(0.5), Quantile(0.5 + 1e-9)]),
         (r"got the covariance of 'x\[0\], x\[1\]' more than once", [Covariance(0, 1), Covariance("x[0]", "x[1]")]),
         (r"Covariance names the parameter 'z', which is not among x\[0\], x\[1\]", [Covariance("z", "x[0]")]),
+        (r"of=wave must return real numbers, got complex128; take jnp\.real", [Mean(of=lambda x: jnp.exp(1j * x[0]), name="wave")]),
+        (r"of=end failed .*SystemExit", [Mean(of=lambda x: sys.exit(), name="end")]),
         (r"Covariance names the parameter 2, which is not among", [Covariance(0, 2)]),
         (r"Covariance\(of=…\) must return two values, got shape \(\)", [Covariance(of=lambda x: x[0])]),
     ],

@@ -18,6 +18,7 @@ from .errors import InputError
 from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
+from .problem.drawn import drawn, refuse_misshapen, refuse_unrepresentable
 from .problem.functional import Functional, as_functionals
 from .problem.target import Target, as_target
 from .report.build import report_of
@@ -59,6 +60,7 @@ def diagnose(
     """
     settings = as_settings(settings)
     approximation = as_approximation(approximation)
+    refuse_misshapen(approximation)
     target = as_target(target, approximation.dim)
     second = _checked_other_starts(other_starts, approximation)
     if progress is not None and not callable(progress):
@@ -92,7 +94,8 @@ def _prepare(target: Target, approximation: Approximation, functionals, settings
     plan = settings.plan(target.dim)
     engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter(), settings.groups)
     rng = np.random.default_rng([seed, 0])
-    questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
+    with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
+        questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
     return _Study(approximation, settings, seed, plan, engine, questions, saved, [])
 
 
@@ -113,7 +116,8 @@ class _Study:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
         wanted = preconditioner.pilots(engine.target.dim, chains)
-        draws = np.asarray(approximation.sample(np.random.default_rng([self.seed, 1 + arm]), chains + wanted), float)
+        draws = drawn(approximation, np.random.default_rng([self.seed, 1 + arm]), chains + wanted)
+        refuse_unrepresentable(draws, self.settings.precision)
         starts, pilots = draws[:chains].copy(), draws[chains:]  # a copy lets the pilots' memory go
         if isinstance(approximation, Draws) and len(approximation.draws) < len(draws):
             few = f"{len(approximation.draws)} draws are fewer than the {len(draws)} wanted for starts and pilots, so some serve twice"
@@ -203,6 +207,7 @@ def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Ap
             raise InputError(f"other_starts must be 'inflated' or an approximation, got {other_starts!r}")
         return Inflated(approximation)
     other = as_approximation(other_starts, "other_starts")
+    refuse_misshapen(other)
     if other.dim != approximation.dim:
         raise InputError(f"other_starts has dimension {other.dim}, but the approximation has {approximation.dim}")
     return other
@@ -211,4 +216,6 @@ def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Ap
 def _checked_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+    if seed >= 2**128:
+        raise InputError("seed must be below 2**128, got a larger number")
     return int(seed)

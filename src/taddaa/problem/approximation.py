@@ -180,9 +180,10 @@ class Sampler(Approximation):
     def sample(self, rng, count):
         key = jax.random.key(int(rng.integers(2**31)))
         try:
-            draws = np.asarray(self._sample(key, count), dtype=float)
-        except Exception as error:
-            raise InputError(f"sample(key, {count}) failed: {type(error).__name__}: {error}") from error
+            draws = self._sample(key, count)
+        except (Exception, SystemExit) as error:
+            raise InputError(f"sample(key, {count}) failed: {type(error).__name__}: {error}".partition("\n")[0]) from error
+        draws = numbers(f"sample(key, {count})", draws, "an array")
         if draws.shape != (count, self.dim):
             raise InputError(f"sample(key, {count}) must return shape {(count, self.dim)}, got {draws.shape}")
         if not np.all(np.isfinite(draws)):
@@ -257,10 +258,19 @@ def vector(name: str, value, *, length: int | None = None, positive: bool = Fals
 
 
 def numbers(name: str, value, shape: str) -> np.ndarray:
-    """A float array, or a sentence about why it is not one."""
+    """A float array, or a sentence about why it is not one. NumPy would drop masks and imaginary parts without a word."""
+    if np.ma.is_masked(value):
+        raise InputError(
+            f"{name} must be {shape} of numbers, got a masked array with {np.ma.count_masked(value)} masked; fill or drop them"
+        )
     try:
+        kind = np.asarray(value).dtype
+        if kind.kind in "cmM":
+            raise InputError(f"{name} must be {shape} of real numbers, got {kind}")
         return np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # tracers, ragged lists, whatever a user's class may raise
         raise InputError(f"{name} must be {shape} of numbers, got {type(value).__name__}") from error
 
 

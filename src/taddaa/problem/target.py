@@ -1,7 +1,7 @@
 """What is being approximated: a log density on R^d, with the user's names and scale."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,8 @@ class Target:
         if self.names is not None:
             if isinstance(self.names, str):
                 raise InputError(f"names must be a list of labels, got the single string {self.names!r}")
+            if not isinstance(self.names, Iterable) or getattr(self.names, "ndim", 1) != 1:
+                raise InputError(f"names must be a list of labels, got {type(self.names).__name__}: {self.names!r}")
             names = tuple(str(name) for name in self.names)
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
@@ -58,6 +60,11 @@ class Target:
         ]
         if bad:
             raise InputError(f"data must hold only arrays and numbers, got something else at data{bad[0]}")
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.data):
+            if np.ma.is_masked(leaf):
+                raise InputError(
+                    f"data{jax.tree_util.keystr(path)} is a masked array, whose mask would be lost; fill or drop what is masked"
+                )
 
     def parameters(self, x, data):
         """The user's view of a flat vector: `constrain(x)`, or x itself."""
@@ -81,16 +88,20 @@ class Target:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The name of each of the user's parameters."""
+        if self.constrain is None:
+            return tuple(self.names or indexed("", (self.dim,)))
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
         found: list[str] = []
 
         def read_names(x, data):
             for name, leaf in named_leaves(self.parameters(x, data)):
+                if jnp.iscomplexobj(leaf):
+                    raise TypeError(f"{name or 'its result'} is complex, and parameters must be real")
                 found.extend(indexed(name, jnp.shape(leaf)))
 
         try:
             jax.eval_shape(read_names, point, self.data)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"constrain failed on a vector of length {self.dim}: {first_line(error)}") from error
         labels = tuple(found)
         if not labels:
@@ -110,7 +121,7 @@ class Target:
         arguments = (point,) if self.data is None else (point, self.data)
         try:
             result = jax.eval_shape(self.logdensity, *arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             takes = "x" if self.data is None else "x, data"
             raise InputError(
                 f"logdensity({takes}) failed on a vector of length {self.dim}: {first_line(error)}; "
@@ -154,7 +165,7 @@ def indexed(name: str, shape: tuple[int, ...]) -> list[str]:
     return [f"{name or 'x'}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 

@@ -8,6 +8,7 @@ from ..chains.machine.engine import Engine
 from ..errors import InputError
 from ..formulas.interval import Interval, exactly
 from ..problem.approximation import Approximation, Draws, Gaussian
+from ..problem.drawn import drawn
 from ..problem.functional import Covariance, Functional
 from ..problem.target import Target, indexed
 from .questions import Known, Questions, RowGroup, Sampled
@@ -76,21 +77,23 @@ def _reference_draws(approximation: Approximation, engine: Engine, functions, rn
     if isinstance(approximation, Draws):
         return engine.observe(approximation.draws, functions)
     count = max(engine.chains, min(REFERENCE_DRAWS, REFERENCE_NUMBERS // approximation.dim))
-    return engine.observe(np.asarray(approximation.sample(rng, count), float), functions)
+    return engine.observe(drawn(approximation, rng, count), functions)
 
 
 def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engine) -> tuple[tuple[Callable, ...], list[RowGroup]]:
     """Which columns of `Engine.observe` each functional reads, and the labels of its rows."""
     labels = target.labels
-    offsets: dict[Callable, tuple[int, tuple[int, ...]]] = {}
+    offsets: dict[int, tuple[int, tuple[int, ...]]] = {}  # by identity: a user's callable need not be hashable
+    functions: list[Callable] = []
     width, row, groups = len(labels), 0, []
     for functional in functionals:
         if functional.of is not None:
-            if functional.of not in offsets:
+            if id(functional.of) not in offsets:
                 shape = engine.shape_of(functional.of, _name_of(functional))
-                offsets[functional.of] = (width, shape)
+                offsets[id(functional.of)] = (width, shape)
+                functions.append(functional.of)
                 width += int(np.prod(shape))
-            columns, names = _function_rows(functional, *offsets[functional.of])
+            columns, names = _function_rows(functional, *offsets[id(functional.of)])
         elif isinstance(functional, Covariance):
             columns = np.array([_column(labels, which) for which in (functional.first, functional.second)])
             names = (functional.name or f"{labels[columns[0]]}, {labels[columns[1]]}",)
@@ -99,7 +102,7 @@ def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engin
         groups.append(RowGroup(functional, columns, names, row + np.arange(len(names))))
         row += len(names)
     _refuse_twins(groups)
-    return tuple(offsets), groups
+    return tuple(functions), groups
 
 
 def _refuse_twins(groups: Sequence[RowGroup]) -> None:

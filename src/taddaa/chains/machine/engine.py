@@ -257,12 +257,14 @@ class Engine:
             return jnp.asarray(call_with_data(function, self.target.parameters(x, data), data))
 
         try:
-            shape = jax.eval_shape(value, point, self._data).shape
-        except Exception as error:
+            found = jax.eval_shape(value, point, self._data)
+        except (Exception, SystemExit) as error:
             raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
-        if 0 in shape:
-            raise InputError(f"of={name} must return at least one number, got an array of shape {shape}")
-        return shape
+        if 0 in found.shape:
+            raise InputError(f"of={name} must return at least one number, got an array of shape {found.shape}")
+        if jnp.issubdtype(found.dtype, jnp.complexfloating):
+            raise InputError(f"of={name} must return real numbers, got {found.dtype}; take jnp.real, jnp.imag or jnp.abs of it")
+        return found.shape
 
     def observe(self, draws, functions: tuple[Callable, ...] = ()) -> np.ndarray:
         """The user's parameters, and then the values of `functions` of them, at the rows of `draws`: (n, k)."""
