@@ -29,7 +29,7 @@ from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
 from .verdict.checks.registry import SETS, examine, worth_running_on
 from .verdict.checks.run import Run
-from .verdict.judgement import Judgement, judge
+from .verdict.judgement import Judgement, Tolerance, judge
 from .verdict.questions import Questions
 
 
@@ -174,6 +174,12 @@ class _Study:
                 f"{where}logdensity was not finite at {outside} of {len(logdensity)} starts, whose chains had to find support first"
             )
 
+    @property
+    def tolerance(self) -> Tolerance | None:
+        """Errors that do not matter; the paper has none."""
+        settings = self.settings
+        return Tolerance(settings.mean_tolerance, settings.variance_tolerance) if settings.checks == "all" else None
+
     def level(self, looks: int) -> float:
         """Each interval's own level: look r of at most R may spend α/2^r (the last what is left), shared by all rows."""
         if not self.settings.simultaneous:
@@ -182,7 +188,7 @@ class _Study:
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
     def judge(self, walk: Walk) -> Judgement:
-        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds))
+        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance)
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
         return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])

@@ -20,10 +20,11 @@ class Settings:
         kernel: a kernel or its name: barker, mala, rwmh, hmc.
         preconditioner: a preconditioner or its name: fisher, approximation (the paper's), identity.
         variance_interval: bonett (any distribution with a fourth moment) or chi2 (the paper's; assumes normality).
+        interval: stein (sharpened by the gradients that the chains carry, where that narrows them) or plain (the paper's).
         level: the confidence level 1 − α.
         simultaneous: whether all intervals of a report hold together at the level, or each by itself.
-        mean_tolerance, variance_tolerance: half-widths that decide the number of chains, in standard deviations and in
-            log variance.
+        mean_tolerance, variance_tolerance: errors that do not matter, in standard deviations and in log variance. A row whose error
+            surely is smaller is *within tolerance*; the number of chains is planned for plain intervals of this half-width.
         chains: the number N of chains; planned from the tolerances if None.
         iterations: the number T of iterations before the first look; planned from kernel and dimension if None.
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
@@ -37,6 +38,7 @@ class Settings:
     kernel: Any = Barker()  # a name is turned into a Kernel below
     preconditioner: Any = Fisher()
     variance_interval: str = "bonett"
+    interval: str = "stein"
     level: float = 0.95
     simultaneous: bool = True
     mean_tolerance: float = 0.1
@@ -59,6 +61,7 @@ class Settings:
         elif not isinstance(self.preconditioner, Preconditioner):
             raise InputError(f"preconditioner must be a taddaa preconditioner, got {type(self.preconditioner).__name__}")
         _one_of("variance_interval", self.variance_interval, VARIANCE_INTERVALS)
+        _one_of("interval", self.interval, ("stein", "plain"))
         _one_of("checks", self.checks, ("all", "correlation"))
         _one_of("precision", self.precision, ("float64", "float32"))
         if not _is_number(self.level) or not 0 < self.level < 1:
@@ -84,6 +87,7 @@ class Settings:
         settings = cls(
             preconditioner=FromApproximation(),
             variance_interval="chi2",
+            interval="plain",
             simultaneous=False,
             budget=1,
             states=1,

@@ -3,6 +3,7 @@
 import datetime
 import platform
 from dataclasses import fields
+from math import nan
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from ..verdict.checks.check import Check
 from ..verdict.checks.memory import row_rho2
 from ..verdict.checks.registry import caveats, condemning
 from ..verdict.judgement import Judgement, unseen_probability
-from ..verdict.outcome import verdicts
+from ..verdict.outcome import UNTRUSTED, verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
 from .parts import Cost, Handover, Paths, Provenance, Row
@@ -54,7 +55,7 @@ def report_of(
         notes=tuple(dict.fromkeys([*notes, *_closing_notes(names, walk, judgement, checks)])),
         paths=_paths(walk, questions, judgement),
         labels=labels,
-        start_draws=walk.origin.quantities[:, : len(labels)],
+        start_draws=walk.seen.origin.quantities[:, : len(labels)],
         moved_draws=walk.seen.snapshots[-1].quantities[:, : len(labels)],
         handover=Handover(walk.seen.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
     )
@@ -115,6 +116,9 @@ def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: fl
         rho2=rho2,
         verdict=verdict,
         reason=reason,
+        corrected=nan if verdict == UNTRUSTED else float(judgement.corrected[i]),
+        corrected_lower=nan if verdict == UNTRUSTED else float(judgement.corrected_lower[i]),
+        corrected_upper=nan if verdict == UNTRUSTED else float(judgement.corrected_upper[i]),
     )
 
 

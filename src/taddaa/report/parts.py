@@ -1,5 +1,6 @@
 """What a report is made of: rows, cost, provenance, the way of the quantities, and what a full MCMC run needs."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,10 @@ class Row:
     rho2: float
     verdict: str
     reason: str
+    # The posterior's own value of the functional with its interval, on the functional's own scale; NaN where untrusted.
+    corrected: float = math.nan
+    corrected_lower: float = math.nan
+    corrected_upper: float = math.nan
 
 
 @dataclass(frozen=True)

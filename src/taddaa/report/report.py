@@ -10,7 +10,8 @@ from ..errors import visible
 from ..files import write_whole
 from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
+from .corrected import corrected_values
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .sentences import advice, headline, sentence
 from .stored import as_json, from_json
@@ -37,11 +38,11 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The headline: `error` if any row shows one or the fit as a whole is far away, else `untrusted` if any row is, else …"""
+        """The headline: `error` if any row shows one or the fit as a whole is far away, then `untrusted`, `no error found`, `within tolerance`"""
         if self.far:
             return ERROR
         found = {row.verdict for row in self.rows}
-        return next(verdict for verdict in (ERROR, UNTRUSTED, NO_ERROR) if verdict in found)
+        return next(verdict for verdict in VERDICTS if verdict in found)
 
     @property
     def far(self) -> bool:
@@ -64,6 +65,15 @@ class Report:
 
         return pandas.DataFrame(self.moved_draws, columns=list(self.labels))
 
+    @cached_property
+    def corrected(self):
+        """The posterior's own values, to be used instead of the fit's: a DataFrame with one row a parameter (or function of them).
+
+        Columns are what was asked: mean, sd (from the variance), quantiles; each with its simultaneous interval as `…_lower` and
+        `…_upper`. NaN where a row is untrusted; refused where the run as a whole is.
+        """
+        return corrected_values(self)
+
     @property
     def usable(self) -> bool:
         """Whether the moved draws may stand in for posterior draws: every check passed (the paper's one alone is not enough)."""
@@ -83,8 +93,7 @@ class Report:
 
     def worst(self, count: int | None = None) -> list[Row]:
         """Rows by verdict (errors, then untrusted, then the rest) and size, largest relative bound first."""
-        order = {ERROR: 0, UNTRUSTED: 1, NO_ERROR: 2}
-        return sorted(self.rows, key=lambda row: (order[row.verdict], -row.relative_bound))[:count]
+        return sorted(self.rows, key=lambda row: (VERDICTS.index(row.verdict), -row.relative_bound))[:count]
 
     def raise_if(self, error_above: float = 0.0, untrusted: bool = True) -> None:
         """Raise DiagnosisError if a relative bound exceeds `error_above`, or (unless told otherwise) a row is untrusted."""

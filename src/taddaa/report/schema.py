@@ -39,8 +39,8 @@ AXES = {
     "paths.acceptance": ("iterations",),
     "paths.step": ("iterations",),
     "paths.rho2_max": ("iterations",),
-    "start_draws": ("chains", "labels"),
-    "moved_draws": ("chains", "labels"),
+    "start_draws": ("draws", "labels"),  # fewer than the chains, where some were left out
+    "moved_draws": ("draws", "labels"),
 }
 
 
@@ -98,8 +98,8 @@ def misfit(value: Any, schema: dict[str, Any], path: str = "") -> str:
 
 def disagreement(content: dict[str, Any]) -> str:
     """In one sentence the first parts of a report, each well by itself, that do not belong together; '' if all do."""
-    counts = {"chains": content["provenance"]["chains"], "labels": len(content["labels"]), "rows": len(content["rows"])}
-    whose = {"chains": "provenance.chains", "labels": "labels", "rows": "rows"}
+    counts = {"labels": len(content["labels"]), "rows": len(content["rows"])}
+    whose = {"labels": "labels", "rows": "rows"}
     for path, axes in AXES.items():
         array = content
         for part in path.split("."):

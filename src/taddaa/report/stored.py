@@ -18,7 +18,8 @@ from .schema import disagreement, misfit, report_schema, shown
 if TYPE_CHECKING:
     from .report import Report
 
-SCHEMA, SCHEMA_VERSION = "taddaa-report", 1
+SCHEMA, SCHEMA_VERSION = "taddaa-report", 2
+READ_VERSIONS = (1, 2)  # the first has no corrected values
 
 
 def as_json(report: "Report") -> str:
@@ -52,12 +53,12 @@ def from_json(source: str | Path) -> dict[str, Any]:
         raise InputError(f"{what} is damaged: no JSON that can be read ({_first_words(error)})") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{what} is not a report of taddaa: its schema is not {SCHEMA!r}")
-    if content.get("version") != SCHEMA_VERSION:
+    if content.get("version") not in READ_VERSIONS or isinstance(content["version"], bool):
         raise InputError(
-            f"{what} has schema version {shown(content.get('version'))}, and this taddaa reads {SCHEMA_VERSION}; "
+            f"{what} has schema version {shown(content.get('version'))}, and this taddaa reads {READ_VERSIONS[0]} to {READ_VERSIONS[-1]}; "
             "open it with the version that wrote it, or diagnose again"
         )
-    wrong = misfit(content, report_schema(SCHEMA, SCHEMA_VERSION)) or disagreement(content)
+    wrong = misfit(content, report_schema(SCHEMA, content["version"])) or disagreement(content)
     if wrong:
         raise InputError(f"{what} is damaged: {wrong}")
     return {

@@ -8,6 +8,7 @@ import numpy as np
 from ..formulas.distributions import normal_quantile
 from ..formulas.interval import Interval, bound, movement
 from .questions import Questions
+from .sharpening import Evidence, sharpened
 
 LEAST_SEEN = 10  # chains that must differ from the rest for a mean or variance to have an interval
 FOUND_PROBABILITY = 0.95  # with which an error of the size `detectable` is found
@@ -29,11 +30,25 @@ class Judgement(NamedTuple):
     unknown: np.ndarray  # the functional is not a finite number, or
     unseen: np.ndarray  # too few chains show anything but one and the same value
     fixed: np.ndarray  # one and the same number wherever it was looked at: a constant, or an event never seen
+    within: np.ndarray  # the whole interval of the error lies inside the tolerance
+    corrected: np.ndarray  # the target's own value, and its interval, on the functional's own scale
+    corrected_lower: np.ndarray
+    corrected_upper: np.ndarray
 
 
-def judge(questions: Questions, late: Sequence[np.ndarray], level: float) -> Judgement:
-    """Intervals, each at `level`, of how far every row moved, and the bounds that follow."""
-    moved = questions.moved(late, level)
+class Tolerance(NamedTuple):
+    """Errors that do not matter: in standard deviations for means, quantiles and covariances, in log variance for variances."""
+
+    mean: float
+    variance: float
+
+
+def judge(
+    questions: Questions, late: Sequence[np.ndarray], level: float, tolerance: Tolerance | None = None, evidence: Evidence | None = None
+) -> Judgement:
+    """Intervals, each at `level`, of how far every row moved, and the bounds that follow; sharpened where there is `evidence`."""
+    plain = questions.moved(late, level)
+    moved = plain if evidence is None else sharpened(questions, late, level, plain, evidence)
     with np.errstate(invalid="ignore", over="ignore"):
         reference = [interval(level) for interval in questions.references]
         moves = [movement(m, r) for m, r in zip(moved, reference, strict=True)]
@@ -54,8 +69,8 @@ def judge(questions: Questions, late: Sequence[np.ndarray], level: float) -> Jud
         relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
         relative_detectable = np.where(same, 0.0, np.where(np.isfinite(detectable), detectable / unit, np.inf))
     return Judgement(
-        approximation=_shown(questions, reference),
-        moved=_shown(questions, moved),
+        approximation=_shown(questions, [interval.estimate for interval in reference]),
+        moved=_shown(questions, [interval.estimate for interval in plain]),
         reference=np.concatenate([interval.estimate for interval in reference]),
         lower=lower,
         upper=upper,
@@ -67,7 +82,19 @@ def judge(questions: Questions, late: Sequence[np.ndarray], level: float) -> Jud
         unknown=unknown,
         unseen=unseen,
         fixed=fixed,
+        within=_within(questions, lower, upper, unit, tolerance) & ~unknown & ~fixed,
+        corrected=_shown(questions, [interval.estimate for interval in moved]),
+        corrected_lower=_shown(questions, [interval.lower for interval in moved]),
+        corrected_upper=_shown(questions, [interval.upper for interval in moved]),
     )
+
+
+def _within(questions: Questions, lower: np.ndarray, upper: np.ndarray, unit: np.ndarray, tolerance: Tolerance | None) -> np.ndarray:
+    if tolerance is None:
+        return np.zeros(len(lower), bool)
+    labels = [group.functional.label for group in questions.groups for _ in group.labels]
+    limit = unit * np.where(np.array(labels) == "variance", tolerance.variance, tolerance.mean)
+    return (lower >= -limit) & (upper <= limit)
 
 
 def _constant(questions: Questions, late: Sequence[np.ndarray]) -> np.ndarray:
@@ -95,8 +122,8 @@ def _exact(questions: Questions) -> np.ndarray:
     return np.concatenate([np.full(len(g.labels), g.functional.label.startswith("q")) for g in questions.groups])
 
 
-def _shown(questions: Questions, intervals: list[Interval]) -> np.ndarray:
-    return np.concatenate([g.functional.shown(i.estimate) for g, i in zip(questions.groups, intervals, strict=True)])
+def _shown(questions: Questions, values: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([group.functional.shown(part) for group, part in zip(questions.groups, values, strict=True)])
 
 
 def unseen_probability(chains: int) -> float:

@@ -9,12 +9,15 @@ from .checks.check import Check
 if TYPE_CHECKING:
     from .judgement import Judgement
 
-ERROR, NO_ERROR, UNTRUSTED = "error", "no error found", "untrusted"
-VERDICTS = (ERROR, UNTRUSTED, NO_ERROR)  # the most urgent first
+ERROR, WITHIN, NO_ERROR, UNTRUSTED = "error", "within tolerance", "no error found", "untrusted"
+VERDICTS = (ERROR, UNTRUSTED, NO_ERROR, WITHIN)  # the most urgent first
 
 
 def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str]]:
-    """Three verdicts. A failed check silences the rows it names; one about blindness only those without a bound."""
+    """Four verdicts. A failed check silences the rows it names; one about blindness only those without a bound.
+
+    A row whose error surely lies within the tolerance is fine to use, whether or not it is surely zero.
+    """
     moved = judgement.bound > 0
     reasons: list[list[str]] = [[] for _ in moved]
     for check in checks:
@@ -28,4 +31,5 @@ def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str
         reasons[row] = ["the functional is not a finite number for the approximation or for the moved draws"]
     for row in np.flatnonzero(judgement.unseen):
         reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
-    return [(UNTRUSTED, "; ".join(why)) if why else (ERROR if error else NO_ERROR, "") for why, error in zip(reasons, moved, strict=True)]
+    found = np.where(judgement.within, WITHIN, np.where(moved, ERROR, NO_ERROR))
+    return [(UNTRUSTED, "; ".join(why)) if why else (str(verdict), "") for why, verdict in zip(reasons, found, strict=True)]
