@@ -38,7 +38,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The headline: `error` if any row shows one or the fit as a whole is far away, then `untrusted`, `no error found`, `within tolerance`"""
+        """The most urgent of the rows' verdicts; `error` too if the fit as a whole is far away."""
         if self.far:
             return ERROR
         found = {row.verdict for row in self.rows}
