@@ -29,8 +29,10 @@ from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
 from .verdict.checks.registry import SETS, examine, worth_running_on
 from .verdict.checks.run import Run
+from .verdict.gradients import gradients_agree
 from .verdict.judgement import Judgement, Tolerance, judge
 from .verdict.questions import Questions
+from .verdict.sharpening import gather
 
 
 def diagnose(
@@ -111,6 +113,7 @@ class _Study:
     questions: Questions
     saved: Checkpoint
     notes: list[str]
+    gradients_agree: bool = True  # with the log density, at the starts
 
     def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
@@ -147,6 +150,9 @@ class _Study:
             progress,
         )
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
+        if self.settings.interval == "stein" and not agreed(gradients_agree(engine, walk.origin.positions, walk.origin.gradients)):
+            self.gradients_agree = False
+            self.notes.append("the gradient does not agree with finite differences of the log density, so intervals are plain")
         return walk
 
     def onward(self, walk: Walk, arm: int) -> Walk:
@@ -188,7 +194,8 @@ class _Study:
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
     def judge(self, walk: Walk) -> Judgement:
-        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance)
+        evidence = gather(walk, self.questions) if self.settings.interval == "stein" and self.gradients_agree else None
+        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance, evidence)
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
         return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])

@@ -1,17 +1,123 @@
-"""Plain intervals → sharper ones, where the chains' gradients narrow them."""
+"""Plain intervals → sharper ones, where the chains' gradients narrow them: which coordinates, directions and states are used."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
-from ..formulas.interval import Interval
-from .questions import Questions
+from ..formulas.crossfit import Kernel
+from ..formulas.interval import Interval, joined
+from ..moves.precondition import Bent, Dense, Metric
+from ..problem.functional import Covariance, Mean, Quantile, Variance
+from . import stein
+from .questions import Questions, RowGroup
+
+if TYPE_CHECKING:
+    from ..chains.walk import Walk
+
+MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in high dimension
+LARGEST_REGRESSION = 2000  # dimensions up to which functions of the parameters get a direction
+RIDGE = 0.01
+EDGE_SHARE = 0.001  # of non-finite proposals, from which the density may not vanish at the edge of its support
+MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole are not to be believed
 
 
-class Evidence(NamedTuple):
-    """To come."""
+class Evidence:
+    """Late states in the coordinates that the chains walk in, and each quantity's direction there."""
+
+    def __init__(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric, coordinates: int, directions: np.ndarray):
+        self.positions, self.gradients, self.metric = positions, gradients, metric
+        self.coordinates = coordinates  # so many first quantities are the chains' coordinates themselves
+        self.directions = directions  # of the others, (k − coordinates, d)
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        return stein.kernel_of(self.positions, self.gradients, self.metric)
+
+    @cached_property
+    def _projections(self) -> list[stein.Projection]:
+        parts = []
+        if self.coordinates:
+            parts.append(stein.project(self.positions, self.gradients, self.metric))
+        if len(self.directions):
+            parts.append(stein.project(self.positions, self.gradients, self.metric, self.directions))
+        return parts
+
+    def projection(self, columns: np.ndarray) -> stein.Projection:
+        """Of some quantities."""
+        whole = self._projections
+        joint = whole[0] if len(whole) == 1 else stein.Projection(*(np.concatenate(both, axis=2) for both in zip(*whole, strict=True)))
+        return joint.of(columns)
+
+    def alignment(self, columns: np.ndarray) -> float:
+        """Of two quantities' directions."""
+        unit = np.eye(self.positions.shape[2])
+        pair = [unit[i] if i < self.coordinates else self.directions[i - self.coordinates] for i in columns]
+        return stein.alignment(self.metric, np.stack(pair))
+
+    @cached_property
+    def balanced(self) -> np.ndarray:
+        """Quantities whose features may have mean zero."""
+        return np.concatenate([stein.balanced(part) for part in self._projections])
+
+
+def gather(walk: "Walk", questions: Questions) -> Evidence | None:
+    """What the latest round offers; None where the forces cannot be believed."""
+    seen = walk.seen
+    if np.mean(walk.engine.host(walk.chains.nonfinite)) / max(walk.iteration, 1) > EDGE_SHARE:
+        return None
+    count, dim = seen.origin.positions.shape
+    states = int(np.clip(MOST_NUMBERS // (count * dim), 1, questions.states))
+    begun, late = seen.snapshots[0], seen.snapshots[1:][-states:]
+    placed = [walk.engine.entered(snapshot.positions, snapshot.gradients, walk.metric) for snapshot in (begun, *late)]
+    (first, _), *rest = placed
+    positions, gradients = (np.stack([part[i] for part in rest], axis=1) for i in (0, 1))
+    if not (np.all(np.isfinite(positions)) and np.all(np.isfinite(gradients))):
+        return None
+    metric = jax.tree.map(lambda part: np.asarray(part, float), Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
+    plain = walk.engine.target.constrain is None and not isinstance(walk.metric, Bent)
+    coordinates = dim if plain else 0
+    others = begun.quantities[:, coordinates:]
+    if others.shape[1] and dim > LARGEST_REGRESSION:
+        return None
+    evidence = Evidence(positions, gradients, metric, coordinates, _directions(first, others, metric))
+    return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
+
+
+def _directions(positions: np.ndarray, quantities: np.ndarray, metric: Metric) -> np.ndarray:
+    """Each quantity's mean gradient (k, d), by regression on whitened positions: at the round's beginning, whose states are not judged."""
+    if not quantities.shape[1]:
+        return np.zeros((0, positions.shape[1]))
+    factor = np.asarray(metric.push(np.eye(positions.shape[1]))).T
+    whitened = np.linalg.solve(factor, (positions - positions.mean(axis=0)).T).T
+    values = np.nan_to_num(quantities - quantities.mean(axis=0), posinf=0.0, neginf=0.0)
+    normal = whitened.T @ whitened + RIDGE * len(whitened) * np.eye(whitened.shape[1])
+    return np.linalg.solve(factor.T, np.linalg.solve(normal, whitened.T @ values)).T
 
 
 def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, plain: list[Interval], evidence: Evidence) -> list[Interval]:
-    return plain
+    """For each group the plain interval or, where it is narrower, the sharper one."""
+    states = evidence.positions.shape[1]
+    found = []
+    for group, known in zip(questions.groups, plain, strict=True):
+        with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval
+            parts = [_sharp(piece, piece.window(late[-states:]), level, evidence) for piece in group.pieces()]
+        usable = group.per_row(~evidence.balanced) == 0
+        sharp = joined(parts)
+        found.append(stein.narrower(known, sharp._replace(estimate=np.where(usable, sharp.estimate, np.nan))))
+    return found
+
+
+def _sharp(group: RowGroup, window: np.ndarray, level: float, evidence: Evidence) -> Interval:
+    projection, kernel, functional = evidence.projection(group.columns), evidence.kernel, group.functional
+    if isinstance(functional, Mean):
+        return stein.mean(window, projection, kernel, level)
+    if isinstance(functional, Variance):
+        return stein.log_variance(window, projection, kernel, level)
+    if isinstance(functional, Quantile):
+        return stein.quantile(window, functional.p, projection, kernel, level)
+    if isinstance(functional, Covariance):
+        return stein.covariance(window, projection, kernel, level, evidence.alignment(group.columns))
+    return Interval(*np.full((3, len(group.labels)), np.nan))  # a functional of the user's own

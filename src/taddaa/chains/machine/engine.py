@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.precondition import Metric
+from ...moves.precondition import Bent, Metric
 from ...problem.target import Target, call_with_data, first_line
 from .groups import Groups
 from .meter import Meter, watch_compiling
@@ -136,10 +136,20 @@ class Engine:
         """Two sources do not give the same numbers."""
         return "a device" if isinstance(self._noise, DeviceNoise) else "the host"
 
+    def entered(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and gradients in the coordinates that the chains walk in."""
+        if not isinstance(metric, Bent):
+            return positions, np.asarray(gradients, float)
+        x, g = (self._place.across(part, self.dtype) for part in (positions, gradients))
+        point = entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g))
+        return self._place.host(point.position, len(positions)).astype(float), self._place.host(point.gradient, len(positions)).astype(
+            float
+        )
+
     def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
         x, g = (self._place.across(part, self.dtype) for part in (positions, gradients))
-        slope = self.host(entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g)).slope).astype(float)
+        slope = self._place.host(entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g)).slope, len(positions)).astype(float)
         return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
     def _cast_metric(self, metric: Metric) -> Metric:

@@ -1,0 +1,217 @@
+"""Confidence intervals sharpened by Stein's identity, from the gradients that the chains carry anyway.
+
+Under a density π that vanishes at the edge of its support, E[φ'(t) + φ(t) u] = 0 for every smooth φ, where t = v·(x − m) is the
+position along a direction v and u = v·G∇log π the force along it, in units in which v·Gv = 1. A quantity is regressed over the
+chains on a few such features along its own direction and, in few dimensions, on a whole space of them (a Stein kernel: Oates,
+Girolami and Chopin 2017; South et al. 2022). What is left has the quantity's own mean under π, and much less spread. Each chain's
+remainder is taken with coefficients from *other* chains, so that it is unbiased whatever the regression is worth.
+
+Arrays are (N, W, k) as in `interval`: the W states of a chain are averaged first, and only chains count as independent. Plain
+NumPy in float64; nothing here knows names or samplers. The identity is about chains that have arrived: the checks must say so.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ..formulas.crossfit import FOLDS, Kernel, centre_and_half, kernel_between, regress
+from ..formulas.distributions import normal_cdf, normal_quantile, t_quantile
+from ..formulas.interval import Interval
+from ..moves.precondition import Metric, as_covariance
+
+KERNEL_DIMENSIONS = 40  # beyond, N chains are too few to fill the kernel's space, and it gains nothing
+KERNEL_CHAINS = 1500  # beyond, N × N matrices cost more than the chains did
+KERNEL_WIDTH = 8.0  # its squared length in whitened space, in units of d: 4 to 16 do about as well
+KERNEL_GAIN = 5.0  # times narrower than without it, at most: where no chain has been, a kernel knows nothing
+WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
+FINEST = 1e-6  # standard deviations: rounding in gradients must not become an error
+BALANCE_LEVEL = 1e-3  # of the test that all features' means are zero
+POINTS = 11  # at which a distribution function is sharpened, to find its quantile
+
+
+class Projection(NamedTuple):
+    """Positions `along` (centred) and `force` along each quantity's direction v, (N, W, k) in units of √(v·Gv)."""
+
+    along: np.ndarray
+    force: np.ndarray
+
+    def of(self, columns) -> "Projection":
+        return Projection(self.along[..., columns], self.force[..., columns])
+
+
+def project(positions: np.ndarray, gradients: np.ndarray, metric: Metric, directions: np.ndarray | None = None) -> Projection:
+    """Along the rows of `directions` (k, d), such as each quantity's mean gradient; along the coordinates if None."""
+    along = positions - positions.mean(axis=(0, 1))
+    whitened = np.asarray(metric.pull(gradients.reshape(-1, gradients.shape[-1])))
+    if directions is None:
+        variance = as_covariance(metric)
+        length = np.sqrt(variance if variance.ndim == 1 else np.diag(variance))
+        force = np.asarray(metric.push(whitened))
+    else:
+        pulled = np.asarray(metric.pull(directions))
+        length, along, force = np.linalg.norm(pulled, axis=1), along @ directions.T, whitened @ pulled.T
+    length = np.where(length > 0, length, 1.0)  # a quantity that depends on nothing has features of zero
+    along, force = along / length, (force / length).reshape(along.shape)
+    # Where forces are linear, t + u is the distance from its mean to the target's: the centre then is the target's own.
+    return Projection(along - np.median(along + force, axis=(0, 1)), force)
+
+
+def alignment(metric: Metric, directions: np.ndarray) -> float:
+    """v₁·Gv₂ of two directions (2, d), each in units of its own √(v·Gv)."""
+    first, second = np.asarray(metric.pull(directions))
+    length = np.linalg.norm(first) * np.linalg.norm(second)
+    return float(first @ second / length) if length > 0 else 0.0
+
+
+def balanced(projection: Projection) -> np.ndarray:
+    """Quantities whose features' means may be zero: a wrong gradient, or an edge with density, must not narrow anything."""
+    features = _polynomials(projection)[..., :2].mean(axis=1)
+    error = features.std(axis=0, ddof=1) / np.sqrt(len(features))
+    cutoff = t_quantile(1 - BALANCE_LEVEL / 2 / error.size, len(features) - 1)
+    return np.all(np.abs(features.mean(axis=0)) <= cutoff * error + 1e-9, axis=1)  # not where they are NaN
+
+
+def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> Kernel | None:
+    """From exp(−|y − y'|²/2ℓ) in whitened space, ℓ = 8 d; as a feature of either state it has mean zero whatever the other.
+
+    None where it would gain nothing or cost too much.
+    """
+    chains, states, dim = positions.shape
+    if dim > KERNEL_DIMENSIONS or chains > KERNEL_CHAINS or chains < 3 * FOLDS:
+        return None
+    factor = np.asarray(metric.push(np.eye(dim))).T
+    centred = (positions - positions.mean(axis=(0, 1))).reshape(-1, dim)
+    if not (np.all(np.isfinite(positions)) and np.all(np.isfinite(gradients))):
+        return None
+    whitened, force = np.linalg.solve(factor, centred.T).T.reshape(positions.shape), gradients @ factor
+    total = np.zeros((chains, chains))
+    for i in range(states):
+        for j in range(i + 1):
+            block = _kernel_block(whitened[:, i], force[:, i], whitened[:, j], force[:, j])
+            total += block if i == j else block + block.T
+    total /= states**2
+    return kernel_between(total)
+
+
+def _kernel_block(y: np.ndarray, g: np.ndarray, y2: np.ndarray, g2: np.ndarray) -> np.ndarray:
+    """(∇·∇' + g·∇' + g'·∇ + g·g') k(y, y'), with g = ∇log π in whitened space."""
+    dim = y.shape[1]
+    width = KERNEL_WIDTH * dim
+    apart = np.maximum((y**2).sum(axis=1)[:, None] + (y2**2).sum(axis=1) - 2 * y @ y2.T, 0.0) / width
+    cross = (y * g).sum(axis=1)[:, None] + (y2 * g2).sum(axis=1) - g @ y2.T - y @ g2.T  # (y − y')·(g − g')
+    return np.exp(-apart / 2) * ((dim - apart + cross) / width + g @ g2.T)
+
+
+def mean(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
+    """The mean of the remainders."""
+    return _sharp(values.mean(axis=1), _features(projection), kernel, level, _sd(values))
+
+
+def log_variance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
+    """The logarithm of the second moment about the sharpened mean (whose own error is of second order); delta method."""
+    features, sd = _features(projection), _sd(values)
+    unit = np.where(sd > 0, sd, 1.0)
+    scaled = values / unit
+    centre = regress(scaled.mean(axis=1), features, kernel).remainders.mean(axis=0)
+    second = _sharp(((scaled - centre) ** 2).mean(axis=1), features, kernel, level, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = np.log(second.estimate) + 2 * np.log(unit)  # NaN, and so the plain interval, for a moment that is not positive
+        half = (second.upper - second.estimate) / np.minimum(second.estimate, 1.0)  # a wild estimate must not look precise
+    return Interval(estimate, estimate - half, estimate + half)
+
+
+def covariance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float, aligned: float) -> Interval:
+    """Of two quantities (N, W, 2): the mean of their products about the sharpened means. `aligned` is their `alignment`."""
+    centre = regress(values.mean(axis=1), _features(projection), kernel).remainders.mean(axis=0)
+    products = np.prod(values - centre, axis=2, keepdims=True).mean(axis=1)
+    (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection)
+    features = np.stack([u, u2, t * u2 + aligned, t2 * u + aligned], axis=-1).mean(axis=1)[:, None]
+    return _sharp(products, features, kernel, level, np.prod(_sd(values)))
+
+
+def quantile(values: np.ndarray, p: float, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
+    """Where the sharpened distribution function, and the ends of its confidence interval, cross p."""
+    points = _points(values, p)
+    count, rows = points.shape
+    shares = np.concatenate([(values <= point).mean(axis=1) for point in points], axis=1)  # (N, points · k)
+    features = np.concatenate([_indicator_features(values <= point, projection).mean(axis=1) for point in points], axis=1)
+    middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
+    ridges = np.tile(regress(shares[:, middle], features[:, middle], kernel).ridges, count)
+    estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges))
+    # A distribution function increases: no point's upper end counts beyond that of a point to its right.
+    estimate, lower = np.maximum.accumulate(estimate), np.maximum.accumulate(lower)
+    upper = np.minimum.accumulate(upper[::-1])[::-1]
+    found = np.full((3, rows), np.nan)
+    for row in np.flatnonzero(np.all(np.diff(points, axis=0) > 0, axis=0)):
+        for part, curve in enumerate((estimate, upper, lower)):  # the upper end crosses p first
+            found[part, row] = _crossing(points[:, row], curve[:, row], p)
+    return Interval(*found)
+
+
+def _points(values: np.ndarray, p: float) -> np.ndarray:
+    """Order statistics (POINTS, k) within six plain standard errors of p; equal ones where the quantity is discrete."""
+    ordered = np.sort(values.reshape(-1, values.shape[-1]), axis=0)
+    reach = 6 * np.sqrt(p * (1 - p) / len(values))
+    levels = np.linspace(max(p - reach, 1 / len(ordered)), min(p + reach, 1 - 1 / len(ordered)), POINTS)
+    return ordered[np.ceil(levels * len(ordered) - 1e-9).astype(int) - 1]
+
+
+def _crossing(points: np.ndarray, curve: np.ndarray, p: float) -> float:
+    """Where an increasing curve reaches p; NaN if it does not. Linear in between on the normal scale, on which it bends least."""
+    curve, level = normal_quantile(np.clip(curve, 1e-9, 1 - 1e-9)), normal_quantile(p)
+    if not curve[0] < level < curve[-1]:
+        return np.nan
+    after = int(np.searchsorted(curve, level))
+    share = (level - curve[after - 1]) / (curve[after] - curve[after - 1])
+    return float(points[after - 1] + share * (points[after] - points[after - 1]))
+
+
+def _polynomials(projection: Projection) -> np.ndarray:
+    """φ = 1, t, t²: the features u, t u + 1, t² u + 2 t, (N, W, k, 3)."""
+    t, u = projection
+    return np.stack([u, t * u + 1, t**2 * u + 2 * t], axis=-1)
+
+
+def _features(projection: Projection) -> np.ndarray:
+    return _polynomials(projection).mean(axis=1)
+
+
+def _indicator_features(below: np.ndarray, projection: Projection) -> np.ndarray:
+    """The polynomials', and that of Stein's solution for 1{t ≤ c} under a normal: Φ(t)Φ(−c)/φ(t) below c, Φ(c)Φ(−t)/φ(t) above.
+
+    c is the state with as many at or below it: the very state that the indicator jumps at, where the quantity increases with t.
+    The ratios are those of erfcx, because in the far tails they would be 0/0.
+    """
+    t, u = projection
+    ordered = np.sort(t.reshape(-1, t.shape[-1]), axis=0)
+    rank = np.clip(np.rint(below.mean(axis=(0, 1)) * len(ordered)).astype(int), 1, len(ordered))
+    c = ordered[rank - 1, np.arange(t.shape[-1])]
+    lower = t <= c
+    with np.errstate(over="ignore", invalid="ignore"):  # far outside, where a feature that is not finite is not used
+        solution = np.sqrt(np.pi / 2) * special.erfcx(np.where(lower, -t, t) / np.sqrt(2)) * normal_cdf(np.where(lower, -c, c))
+        feature = solution * (u + t) + lower - normal_cdf(c)
+    return np.concatenate([_polynomials(projection), feature[..., None]], axis=-1)
+
+
+def _sharp(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, ridges=None) -> Interval:
+    """The interval of the remainders' mean; with a kernel at most `KERNEL_GAIN` times narrower than without."""
+    usable = np.all(np.isfinite(values), axis=0) & np.all(np.isfinite(features), axis=(0, 2))
+    values, features = np.where(usable, values, 0.0), np.where(usable[:, None], features, 0.0)
+    centre, half = centre_and_half(regress(values, features, None).remainders, level)
+    if kernel is not None:
+        sharper, narrower = centre_and_half(regress(values, features, kernel, ridges).remainders, level)
+        centre, half = np.where(narrower < half, sharper, centre), np.clip(narrower, half / KERNEL_GAIN, half)
+    half = np.hypot(half, FINEST * unit + 8 * np.finfo(float).eps * np.abs(centre))
+    centre = np.where(usable, centre, np.nan)
+    return Interval(centre, centre - half, centre + half)
+
+
+def narrower(plain: Interval, sharp: Interval) -> Interval:
+    """The plain interval unless the other is worth while; never where that is NaN."""
+    use = (sharp.upper - sharp.lower < WORTHWHILE * (plain.upper - plain.lower)) & np.isfinite(sharp.estimate)
+    return Interval(*(np.where(use, new, old) for new, old in zip(sharp, plain, strict=True)))
+
+
+def _sd(values: np.ndarray) -> np.ndarray:
+    return values.std(axis=(0, 1))
