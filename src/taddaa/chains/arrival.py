@@ -32,7 +32,10 @@ def arrived(logdensity: np.ndarray, dim: int) -> np.ndarray:
     A log-concave target has a log density under its median − (d + 4 √(d log(3/ε))) with a probability of at most about ε (Pereyra
     2017), so that leaving such chains out changes nothing that is asked of the target.
     """
-    low, middle = np.quantile(np.maximum(logdensity, np.finfo(float).min), [0.25, 0.5], method="lower")
+    inside = logdensity[np.isfinite(logdensity)]
+    if len(inside) < (1 - MOST_LEFT_OUT) * len(logdensity):
+        return np.ones(len(logdensity), bool)
+    low, middle = np.quantile(inside, [0.25, 0.5])
     reach = max(dim + 4 * np.sqrt(dim * np.log(3 / NEVER)), WIDE * (middle - low))
     found = logdensity >= middle - reach
     return found if np.mean(~found) <= MOST_LEFT_OUT else np.ones(len(logdensity), bool)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from ..chains.walk import Walk
 
 MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in high dimension
-LARGEST_REGRESSION = 2000  # dimensions up to which functions of the parameters get a direction
-RIDGE = 0.01
+SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # states at which quantities' gradients are averaged; numbers in them
 EDGE_SHARE = 0.001  # of non-finite proposals, from which the density may not vanish at the edge of its support
 MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole are not to be believed
 
@@ -79,22 +78,13 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     metric = jax.tree.map(lambda part: np.asarray(part, float), Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
     plain = walk.engine.target.constrain is None and not isinstance(walk.metric, Bent)
     coordinates = dim if plain else 0
-    others = begun.quantities[:, coordinates:]
-    if others.shape[1] and dim > LARGEST_REGRESSION:
-        return None
-    evidence = Evidence(positions, gradients, metric, coordinates, _directions(first, others, metric))
+    others = begun.quantities.shape[1] - coordinates
+    directions = np.zeros((others, dim))  # with which nothing is gained
+    if others and begun.quantities.shape[1] * dim <= MOST_SLOPES:
+        # At the round's beginning, whose states are not judged.
+        directions = np.nan_to_num(walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:])
+    evidence = Evidence(positions, gradients, metric, coordinates, directions)
     return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
-
-
-def _directions(positions: np.ndarray, quantities: np.ndarray, metric: Metric) -> np.ndarray:
-    """Each quantity's mean gradient (k, d), by regression on whitened positions: at the round's beginning, whose states are not judged."""
-    if not quantities.shape[1]:
-        return np.zeros((0, positions.shape[1]))
-    factor = np.asarray(metric.push(np.eye(positions.shape[1]))).T
-    whitened = np.linalg.solve(factor, (positions - positions.mean(axis=0)).T).T
-    values = np.nan_to_num(quantities - quantities.mean(axis=0), posinf=0.0, neginf=0.0)
-    normal = whitened.T @ whitened + RIDGE * len(whitened) * np.eye(whitened.shape[1])
-    return np.linalg.solve(factor.T, np.linalg.solve(normal, whitened.T @ values)).T
 
 
 def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, plain: list[Interval], evidence: Evidence) -> list[Interval]:

@@ -25,7 +25,7 @@ from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Told, entered, left, observer, programs_of
+from .program import Anchor, Chains, Told, entered, left, observer, programs_of, slopes_of
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
@@ -145,6 +145,16 @@ class Engine:
         return self._place.host(point.position, len(positions)).astype(float), self._place.host(point.gradient, len(positions)).astype(
             float
         )
+
+    def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric) -> np.ndarray:
+        """The mean gradient (k, d) of the user's parameters, and then of `functions` of them, over the rows of `positions`.
+
+        Both are in the coordinates that the chains walk in.
+        """
+        program = self.target.compiled(("slopes", *functions), lambda: slopes_of(self.target, functions))
+        with self._watch():
+            found = program(self._cast_metric(metric), self._place.everywhere(positions, self.dtype), self._data)
+            return np.asarray(found, float)
 
     def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""

@@ -120,6 +120,21 @@ def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
     return observe
 
 
+def slopes_of(target: Target, functions: tuple[Callable, ...]) -> Callable:
+    """The mean gradient of each of the user's quantities over some states, in the coordinates that chains walk in: (k, d)."""
+
+    @jax.jit
+    def slopes(metric: Metric, positions, data):
+        def one(w):
+            parameters = target.parameters(place_of(metric, w)[0], data)
+            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
+            return jnp.concatenate([flat_values(parameters), *values]).astype(w.dtype)
+
+        return jnp.mean(jax.lax.map(jax.jacfwd(one), positions), axis=0)
+
+    return slopes
+
+
 @jax.jit
 def entered(metric: Metric, point: Point) -> Point:
     """Points of the user's flat space in the metric's coordinates, with slopes."""

@@ -10,7 +10,8 @@ from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .run import Run
 
 DRIFT = 0.03  # in standard deviations of what drifts: nobody cares about less
-WIDESPREAD = 0.5  # of the rows, from which the whole run is under way
+SOME, WIDESPREAD = 0.1, 0.5  # of the rows: from which others are looked at more sternly; from which the whole run is under way
+RESTLESS = 2.0  # standard errors of drift, then
 
 
 class Settled(Checker):
@@ -50,8 +51,9 @@ class Settled(Checker):
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
-        if moving.mean() > WIDESPREAD:
-            named |= run.judgement.bound == 0
+        if moving.mean() > SOME:  # what has a bound has been seen to move; the rest must show that it does not
+            restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
+            named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
             float(max(z.max(), z_hidden.max(initial=0.0))),
@@ -59,6 +61,15 @@ class Settled(Checker):
             "it, or a quantity it depends on, was still moving when the chains stopped, so its bound may be above or below the true error",
             np.flatnonzero(named),
         )
+
+
+def _worst_of_quantity(run: Run, found: list[np.ndarray]) -> np.ndarray:
+    """For each quantity the largest |z| of its rows."""
+    z = np.abs(np.concatenate(found))
+    worst = np.zeros(run.seen.snapshots[-1].quantities.shape[1])
+    for group in run.questions.groups:
+        np.maximum.at(worst, group.columns, z[group.rows] if len(group.rows) == len(group.columns) else np.repeat(z[group.rows], 2))
+    return worst
 
 
 def still_moving(checks: Iterable[Check], row: int) -> bool:
