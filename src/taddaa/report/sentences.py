@@ -28,7 +28,7 @@ def headline(report: "Report") -> str:
         text = f"No error found in {total} quantities. That is not proof of accuracy: an error below 'would see' can hide."
     if count[ERROR] and count[UNTRUSTED]:
         text += f" {count[UNTRUSTED]} could not be judged."
-    return text
+    return visible(text)
 
 
 def advice(report: "Report") -> tuple[str, ...]:
