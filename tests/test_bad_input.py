@@ -3,11 +3,13 @@
 import re
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from taddaa import (
+    HMC,
     Approximation,
     Covariance,
     Draws,
@@ -21,6 +23,7 @@ from taddaa import (
     Target,
     Variance,
     diagnose,
+    k_hat,
 )
 
 RNG = np.random.default_rng(0)
@@ -231,6 +234,17 @@ def test_targets(message, make):
     refuses(message, make)
 
 
+@jax.custom_jvp
+def breaks_later(x):
+    def host(x):
+        raise OSError("too late")
+
+    return jax.pure_callback(host, jax.ShapeDtypeStruct((), x.dtype), x, vmap_method="sequential")
+
+
+breaks_later.defjvp(lambda primals, tangents: (breaks_later(*primals), jnp.sum(tangents[0])))
+
+
 def raising(x):
     raise ValueError("the data file is missing")
 
@@ -241,6 +255,11 @@ def raising(x):
         (r"logdensity\(x\) failed on a vector of length 2: ValueError: the data file is missing", raising),
         (r"logdensity\(x\) failed .*JAX function", lambda x: float(np.sin(x[0]))),
         (r"logdensity\(x\) failed .*SystemExit", lambda x: sys.exit(1)),
+        (
+            r"logdensity has no gradient: ValueError: Reverse-mode",
+            lambda x: jax.lax.while_loop(lambda y: y < 5, lambda y: y + x[0] ** 2, x[0]),
+        ),
+        (r"a host callback of logdensity, .* failed while running: .*too late", breaks_later),
         (r"logdensity must return one number, got shape \(2,\); sum the terms", lambda x: -0.5 * x**2),
         (r"logdensity must return one number, got shape \(1,\)", lambda x: -0.5 * jnp.sum(x**2, keepdims=True)),
         (r"logdensity must return one number, got tuple", lambda x: (x[0], x[1])),
@@ -290,6 +309,8 @@ def broken(parameters):
         (r"got the q0\.5 of 'x\[0\]' more than once", [Quantile(0.5), Quantile(0.5 + 1e-9)]),
         (r"got the covariance of 'x\[0\], x\[1\]' more than once", [Covariance(0, 1), Covariance("x[0]", "x[1]")]),
         (r"Covariance names the parameter 'z', which is not among x\[0\], x\[1\]", [Covariance("z", "x[0]")]),
+        (r"functionals must be a list .*got ndarray", np.array(12)),
+        (r"Covariance names the parameter True,", [Covariance(True, 0)]),
         (r"of=wave must return real numbers, got complex128; take jnp\.real", [Mean(of=lambda x: jnp.exp(1j * x[0]), name="wave")]),
         (r"of=end failed .*SystemExit", [Mean(of=lambda x: sys.exit(), name="end")]),
         (r"Covariance names the parameter 2, which is not among", [Covariance(0, 2)]),
@@ -322,6 +343,94 @@ def test_a_level_outside_its_range(level):
 )
 def test_other_arguments(message, keywords):
     refuses(message, diagnose, standard, Q, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        (r"budget must be at least 1 .* at most 1e\+09, got 1e\+308", lambda: Settings(budget=1e308)),
+        (r"simultaneous must be True or False, got 'no'", lambda: Settings(simultaneous="no")),
+        (r"jitter must lie in \[0, 1\), got 'x'", lambda: HMC(jitter="x")),
+        (r"leapfrog must be a whole number from 1 to 10\*\*6, got True", lambda: HMC(leapfrog=True)),
+        (r"name must be a string, got int: 5", lambda: Mean(of=standard, name=5)),
+        (r"seed must be below 2\*\*128", lambda: diagnose(standard, Q, seed=2**200)),
+        (r"tolerance is too small", lambda: diagnose(standard, Q, settings=Settings(mean_tolerance=1e-200))),
+        (r"tolerance is too small", lambda: diagnose(standard, Q, settings=Settings(variance_tolerance=1e-200))),
+        (r"3,841,\d+,\d+,\d+ chains of dimension 2", lambda: diagnose(standard, Q, settings=Settings(mean_tolerance=1e-6))),
+        (
+            r"10,000,000,000,000 chains of dimension 2 .* about 4,000,000\.0 GB of memory, and this machine has \d+\.\d GB; ask for fewer",
+            lambda: diagnose(standard, Q, settings=Settings(chains=10**13)),
+        ),
+        (r"for 10,000,000,000,000 iterations would need", lambda: diagnose(standard, Q, settings=Settings(iterations=10**13))),
+        (
+            r"1,000,000 chains of dimension 100,000 .* would need about 20,000",
+            lambda: diagnose(standard, Gaussian(np.zeros(10**5), np.ones(10**5)), settings=Settings(chains=10**6)),
+        ),
+        (
+            r"387 chains of dimension 1,000,000,000,000",
+            lambda: diagnose(Target(standard, 10**12), Sampler(lambda key, n: np.zeros((n, 10**12)), 10**12)),
+        ),
+        (r"logdensity of the Sampler failed: ZeroDivisionError", lambda: k_hat(standard, Sampler(sampled, 2, lambda x: 1 / 0))),
+        (r"logdensity of the Sampler must return shape \(\d+,\)", lambda: k_hat(standard, Sampler(sampled, 2, lambda x: np.zeros(3)))),
+        (r"seed must be a whole number of at least 0, got 'x'", lambda: k_hat(standard, Q, seed="x")),
+    ],
+)
+def test_extremes_and_wrong_kinds(message, make):
+    refuses(message, make)
+
+
+def sampled(key, count):
+    return np.asarray(jax.random.normal(key, (count, 2)))
+
+
+def test_tolerances_that_are_wide_still_get_enough_chains():
+    report = diagnose(standard, Q, settings=Settings(mean_tolerance=1e300, variance_tolerance=1e300, iterations=4, budget=1))
+    assert report.provenance.chains == 10
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        (
+            r"mean must be a vector of numbers, got .*Tracer",
+            lambda: jax.jit(lambda m: diagnose(standard, Gaussian(m, [1.0, 1.0])))(jnp.zeros(2)),
+        ),
+        (r"diagnose cannot be called inside jax\.jit", lambda: jax.jit(lambda m: (diagnose(standard, Q, settings=QUICK), m))(0.0)),
+        (
+            r"logdensity or data uses values of a jax\.jit, vmap or grad around it",
+            lambda: jax.vmap(lambda m: (diagnose(lambda x: m * standard(x), Q, settings=QUICK), m))(jnp.ones(3)),
+        ),
+        (
+            r"logdensity or data uses values of a jax\.jit, vmap or grad around it",
+            lambda: jax.vmap(lambda m: (diagnose(Target(lambda x, m: m * standard(x), 2, data=m), Q, settings=QUICK), m))(jnp.ones(3)),
+        ),
+    ],
+)
+def test_calls_inside_jaxs_own_transformations(message, call):
+    refuses(message, call)
+
+
+def test_a_callable_that_cannot_be_hashed_is_a_function_too():
+    class Total:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, x):
+            return jnp.sum(x)
+
+    report = diagnose(standard, Q, [Mean(of=Total(), name="total")], QUICK)
+    assert [row.parameter for row in report.rows] == ["total"]
+
+
+@pytest.mark.parametrize("option", ["jax_debug_nans", "jax_debug_infs"])
+@pytest.mark.parametrize("chains", [20, 200])  # in this thread, and in several
+def test_jaxs_own_search_for_nan_does_not_stop_a_diagnosis(option, chains):
+    jax.config.update(option, True)
+    try:
+        target = Target(lambda x: jnp.where(x[0] > 1, jnp.nan if option == "jax_debug_nans" else -jnp.inf, standard(x)), 2)
+        report = diagnose(target, Q, settings=Settings(chains=chains, iterations=60, budget=1))
+    finally:
+        jax.config.update(option, False)
+    assert any("rejected" in note for note in report.notes)
 
 
 def test_an_input_error_is_a_value_error():

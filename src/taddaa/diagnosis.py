@@ -7,14 +7,15 @@ from os import PathLike
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .chains.checkpoint import Checkpoint
 from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
-from .chains.machine.placement import agreed, clear_loss
+from .chains.machine.placement import agreed, clear_failure, clear_loss
 from .chains.walk import Progress, Walk, find_step
-from .errors import InputError
+from .errors import InputError, whole_seed
 from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
@@ -69,8 +70,12 @@ def diagnose(
         raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
-    functionals, seed = as_functionals(functionals), _checked_seed(seed)
-    with jax.enable_x64(settings.precision == "float64"), clear_loss():
+    functionals, seed = as_functionals(functionals), whole_seed(seed)
+    settings.plan(target.dim).refuse_too_large(target.dim)
+    if isinstance(jnp.zeros(()), jax.core.Tracer):
+        raise InputError("diagnose cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
+    # Proposals without a finite density are rejected and counted; where JAX is told to stop at them, it must not.
+    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
@@ -224,11 +229,3 @@ def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Ap
     if other.dim != approximation.dim:
         raise InputError(f"other_starts has dimension {other.dim}, but the approximation has {approximation.dim}")
     return other
-
-
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
-    if seed >= 2**128:
-        raise InputError("seed must be below 2**128, got a larger number")
-    return int(seed)

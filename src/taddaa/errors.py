@@ -18,6 +18,15 @@ def whole_dimension(dim) -> int:
     return int(dim)
 
 
+def whole_seed(seed) -> int:
+    """A seed, checked."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+    if int(seed) >= 2**128:
+        raise InputError("seed must be below 2**128, got a larger number")
+    return int(seed)
+
+
 def visible(text: str) -> str:
     """One line of text that only says something: characters that a terminal would obey, and line ends, are spelled out."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -24,7 +24,7 @@ _under_way: set[Path] = set()
 STALE_SECONDS = 60  # after which an unlocked one was left by a writer that died
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: str | Path, text: str) -> None:
     """Write all or nothing: a reader, a full disk or Ctrl-C never leaves half a file. Links are followed, devices written to."""
     if not first_process():
         return
@@ -43,11 +43,11 @@ def first_process() -> bool:
     return jax is None or not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
-def real_path(path: Path, name: str = "") -> Path:
+def real_path(path: str | Path, name: str = "") -> Path:
     """Where the user's own links lead."""
     try:
         return Path(path).resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or links in a ring
+    except (OSError, TypeError, ValueError, RuntimeError) as error:  # no path at all, a NUL in the name, or links in a ring
         raise InputError(f"{name or repr(str(path))} cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 

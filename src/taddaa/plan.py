@@ -1,15 +1,21 @@
 """How many chains and iterations: the smallest numbers that meet the user's tolerances."""
 
 import math
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from .errors import InputError
 from .formulas.distributions import chi2_quantile, t_quantile
 from .moves.kernel import HMC, Kernel
 
 # The paper's constant c in T = ⌊c d^γ⌋ (section 3.3).
 ITERATION_CONSTANT = 50
+ARRAYS = 25  # of N × d numbers in double precision that a diagnosis holds at its peak (docs/scaling.md)
+MOST_CHAINS = 2**53  # beyond which even counting them is inexact
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,16 @@ class Plan:
     chains: int
     iterations: int
     most_iterations: int
+
+    def refuse_too_large(self, dim: int) -> None:
+        """Say what a run would need before it starts, if no machine like this one has it."""
+        needed, there = ARRAYS * 8 * self.chains * dim + 3 * 8 * self.iterations, memory()
+        if needed > there:
+            raise InputError(
+                f"{self.chains:,} chains of dimension {dim:,} for {self.iterations:,} iterations would need about "
+                f"{_size(needed)} of memory, and this machine has {_size(there)}; ask for fewer chains (or wider tolerances, which plan "
+                "them) or fewer iterations"
+            )
 
 
 def chains_for_mean(tolerance: float, level: float) -> int:
@@ -44,7 +60,23 @@ def _smallest(enough) -> int:
     low, high = 1, 2  # one chain is never enough
     while not enough(high):
         low, high = high, 2 * high
+        if high > MOST_CHAINS:
+            raise InputError(f"mean_tolerance or variance_tolerance is too small, {MOST_CHAINS:.0e} chains would not do; widen it")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def memory() -> float:
+    """Bytes that this machine or container has; infinite where it does not say."""
+    found = [math.inf]
+    with suppress(AttributeError, OSError, ValueError):
+        found.append(float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES"))
+    with suppress(OSError, ValueError):
+        found.append(float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(found)
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:,.1f} GB"

@@ -11,6 +11,9 @@ from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Prec
 from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
 from .problem.functional import VARIANCE_INTERVALS
 
+LEAST_CHAINS = 10
+MOST_BUDGET = 1e9
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -70,10 +73,12 @@ class Settings:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value < np.inf:
                 raise InputError(f"{name} must be a positive number, got {value!r}")
-        if not _is_number(self.budget) or not 1 <= self.budget < np.inf:
-            raise InputError(f"budget must be at least 1 (in planned iterations), got {self.budget!r}")
+        if not _is_number(self.budget) or not 1 <= self.budget <= MOST_BUDGET:
+            raise InputError(f"budget must be at least 1 (in planned iterations) and at most {MOST_BUDGET:.0e}, got {self.budget!r}")
+        if not isinstance(self.simultaneous, (bool, np.bool_)):
+            raise InputError(f"simultaneous must be True or False, got {self.simultaneous!r}")
         if self.chains is not None:
-            _whole("chains", self.chains, 10, "variances and correlations over chains mean nothing with fewer")
+            _whole("chains", self.chains, LEAST_CHAINS, "variances and correlations over chains mean nothing with fewer")
         if self.iterations is not None:
             _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
         _whole("groups", self.groups, 1, "all chains together are one group")
@@ -101,7 +106,7 @@ class Settings:
     def plan(self, dim: int) -> Plan:
         """N and T for a target of this dimension."""
         chains = self.chains or max(
-            chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level)
+            LEAST_CHAINS, chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level)
         )
         iterations = self.iterations or iterations_for(self.kernel, dim)
         return Plan(chains, iterations, int(self.budget * iterations))

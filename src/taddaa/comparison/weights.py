@@ -9,8 +9,9 @@ import numpy as np
 
 from ..chains.machine.engine import Engine
 from ..chains.machine.meter import Meter
-from ..errors import InputError, require
+from ..errors import InputError, require, whole_seed
 from ..problem.approximation import Approximation, as_approximation
+from ..problem.drawn import drawn
 from ..problem.target import Target, as_target
 from ..settings import Settings
 
@@ -49,7 +50,7 @@ def k_hat(target: Target | Callable, approximation: Approximation | Any, seed: i
 def weights_of(target: Target, approximation: Approximation, settings: Settings, seed: int, count: int) -> Weights | None:
     """Weights at draws of q, through the programs that a diagnosis compiles; a log density of NaN counts as −inf."""
     count = int(min(count, max(MOST_NUMBERS // target.dim, 100)))
-    draws = np.asarray(approximation.sample(np.random.default_rng([seed, 21]), count), float)
+    draws = drawn(approximation, np.random.default_rng([whole_seed(seed), 21]), count)
     own = approximation.logdensity(draws)
     if own is None:
         return None

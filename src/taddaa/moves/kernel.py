@@ -148,9 +148,9 @@ class HMC(Kernel):
     scaling: ClassVar[float] = 1 / 4
 
     def __post_init__(self):
-        if not isinstance(self.leapfrog, int) or self.leapfrog < 1:
-            raise InputError(f"leapfrog must be a whole number of at least 1, got {self.leapfrog!r}")
-        if not 0 <= self.jitter < 1:
+        if isinstance(self.leapfrog, bool) or not isinstance(self.leapfrog, int) or not 1 <= self.leapfrog <= 10**6:
+            raise InputError(f"leapfrog must be a whole number from 1 to 10**6, got {self.leapfrog!r}")
+        if isinstance(self.jitter, bool) or not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter < 1:
             raise InputError(f"jitter must lie in [0, 1), got {self.jitter!r}")
 
     @property

@@ -200,7 +200,16 @@ class Sampler(Approximation):
         return self._covariance
 
     def logdensity(self, x):
-        return None if self._logdensity is None else np.asarray(self._logdensity(x), dtype=float)
+        if self._logdensity is None:
+            return None
+        try:
+            values = self._logdensity(x)
+        except (Exception, SystemExit) as error:
+            raise InputError(f"logdensity of the Sampler failed: {type(error).__name__}: {error}".partition("\n")[0]) from error
+        values = numbers("logdensity of the Sampler", values, "a vector")
+        if values.shape != np.shape(x)[:1]:
+            raise InputError(f"logdensity of the Sampler must return shape {np.shape(x)[:1]} for {len(x)} draws, got {values.shape}")
+        return values
 
 
 class Inflated(Approximation):

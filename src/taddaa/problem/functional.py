@@ -36,6 +36,8 @@ class Functional(ABC):
     def __post_init__(self):
         if self.of is not None and not callable(self.of):
             raise InputError(f"of must be a function of the parameters, such as lambda p: p[0], got {type(self.of).__name__}: {self.of!r}")
+        if self.name is not None and not isinstance(self.name, str):
+            raise InputError(f"name must be a string, got {type(self.name).__name__}: {self.name!r}")
 
     @property
     @abstractmethod
@@ -182,7 +184,7 @@ def as_functionals(functionals) -> tuple[Functional, ...]:
         return (Mean(), Variance())
     if isinstance(functionals, Functional):
         functionals = [functionals]
-    if not isinstance(functionals, Iterable):
+    if not isinstance(functionals, Iterable) or getattr(functionals, "ndim", 1) == 0:
         raise InputError(f"functionals must be a list of taddaa.Mean, Variance, Quantile or Covariance, got {type(functionals).__name__}")
     functionals = [item() if isinstance(item, type) and issubclass(item, Functional) else item for item in functionals]
     if not functionals:

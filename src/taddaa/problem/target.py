@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError, whole_dimension
 
+TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
 MOST_PROGRAMS = 16  # kept by a Target
 
 
@@ -120,13 +121,15 @@ class Target:
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
         arguments = (point,) if self.data is None else (point, self.data)
         try:
-            result = jax.eval_shape(self.logdensity, *arguments)
+            program, result = jax.make_jaxpr(self.logdensity, return_shape=True)(*arguments)
         except (Exception, SystemExit) as error:
             takes = "x" if self.data is None else "x, data"
             raise InputError(
                 f"logdensity({takes}) failed on a vector of length {self.dim}: {first_line(error)}; "
                 "it must be a JAX function (use jax.numpy inside, or taddaa.from_callback for other code)"
             ) from error
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in [*program.consts, *jax.tree.leaves(self.data)]):
+            raise InputError(f"logdensity or data uses {TRACED}")
         shape = getattr(result, "shape", None)
         if shape != ():
             raise InputError(
@@ -135,6 +138,13 @@ class Target:
             )
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise InputError(f"logdensity must return a real number, got dtype {result.dtype}")
+        try:
+            jax.eval_shape(jax.grad(self.logdensity), *arguments)
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
+                "or use taddaa.from_callback with a gradient of your own"
+            ) from error
 
 
 def as_target(target, dim: int) -> Target:

@@ -139,7 +139,7 @@ class Report:
         """The report as one self-contained page, written to `path` whole or not at all."""
         from ..show.page import report_to_html
 
-        write_whole(Path(path), report_to_html(self))
+        write_whole(path, report_to_html(self))
 
     # JSON -------------------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Report:
         """The report as JSON of a versioned schema (docs/json.md); written to `path` if given. Infinities become strings."""
         text = as_json(self)
         if path is not None:
-            write_whole(Path(path), text)
+            write_whole(path, text)
         return text
 
     @classmethod

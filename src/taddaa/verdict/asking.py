@@ -135,6 +135,6 @@ def _name_of(functional: Functional) -> str:
 def _column(labels: tuple[str, ...], which: str | int | None) -> int:
     if isinstance(which, str) and which in labels:
         return labels.index(which)
-    if isinstance(which, (int, np.integer)) and -len(labels) <= which < len(labels):
+    if isinstance(which, (int, np.integer)) and not isinstance(which, bool) and -len(labels) <= which < len(labels):
         return int(which) % len(labels)
     raise InputError(f"Covariance names the parameter {which!r}, which is not among {', '.join(labels[:5])}{', …' * (len(labels) > 5)}")

@@ -164,6 +164,20 @@ def clear_loss() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def clear_failure() -> Iterator[None]:
+    """While open, a program that fails while it runs becomes one sentence: the user's code on the host raised, or memory ran out."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        lines = [line for line in str(error).strip().splitlines() if line.strip()]
+        if "allback" in str(error):
+            raise InputError(f"a host callback of logdensity, constrain or a function failed while running: {lines[-1][:200]}") from error
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise InputError(f"the device has too little memory: {lines[0][:200]}; ask for fewer chains") from error
+        raise
+
+
 def _as_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value

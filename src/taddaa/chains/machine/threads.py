@@ -17,7 +17,7 @@ def mapping(threads: int) -> Iterator[Callable[[Callable, list], list]]:
     wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]
 
     def alike(function: Callable, item: Any) -> Any:
-        with jax.enable_x64(wide):
+        with jax.enable_x64(wide), jax.debug_nans(False), jax.debug_infs(False):
             return function(item)
 
     with ThreadPoolExecutor(threads) as pool:
