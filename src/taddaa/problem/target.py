@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from ..errors import InputError, whole_dimension
 
@@ -139,7 +140,7 @@ class Target:
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise InputError(f"logdensity must return a real number, got dtype {result.dtype}")
         try:
-            jax.eval_shape(jax.grad(self.logdensity), *arguments)
+            jax.eval_shape(jax.grad(lambda *leaves: jaxpr_as_fun(program)(*leaves)[0]), *jax.tree.leaves(arguments))
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
