@@ -13,7 +13,7 @@ import numpy as np
 from .chains.checkpoint import Checkpoint
 from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
-from .chains.machine.placement import agreed, clear_failure, clear_loss
+from .chains.machine.placement import agreed, clear_failure, clear_loss, refuse_forked
 from .chains.walk import Progress, Walk, find_step
 from .errors import InputError, whole_seed
 from .identity import identity, refuse_other_inputs
@@ -72,6 +72,7 @@ def diagnose(
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     functionals, seed = as_functionals(functionals), whole_seed(seed)
     settings.plan(target.dim).refuse_too_large(target.dim)
+    refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise InputError("diagnose cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
     # Proposals without a finite density are rejected and counted; where JAX is told to stop at them, it must not.

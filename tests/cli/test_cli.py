@@ -188,6 +188,43 @@ def test_bad_file_gives_one_sentence_and_the_users_own_lines(name, tmp_path, cap
     assert "problem_file" not in printed.err
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"\xef\xbb\xbf" + GOOD.replace("SD", "0.5").encode(),
+        ("# coding: latin-1\nname = 'é'\nassert len(name) == 1\n" + GOOD.replace("SD", "0.5")).encode("latin-1"),
+        GOOD.replace("SD", "0.5").replace("\n", "\r\n").encode(),
+    ],
+    ids=["byte order mark", "coding line", "line ends"],
+)
+def test_files_are_read_as_python_reads_them(good, written):
+    good.write_bytes(written)
+    assert run("run", good, *QUICK, "--quiet")[0] == 1
+
+
+def test_outputs_that_would_replace_each_other_or_the_input_are_refused(good, tmp_path, capsys):
+    before = good.read_text()
+    (tmp_path / "linked.py").hardlink_to(good)
+    clashes = [
+        ["--json", "r", "--html", "r"],
+        ["--json", "r", "--checkpoint", "x/../r"],
+        ["--html", "r", "--checkpoint", "r"],
+        ["--json", good],
+        ["--checkpoint", tmp_path / "linked.py"],
+        ["--json", "-", "--html", "-"],
+    ]
+    for options in clashes:
+        code, printed = run("run", good, *options, capsys=capsys)
+        assert (code, printed.out) == (2, "")
+        assert "name the same file" in printed.err
+    stored = tmp_path / "report.json"
+    stored.write_text(demo_report().to_json())
+    code, printed = run("show", stored, "--html", stored, capsys=capsys)
+    assert code == 2 and "REPORT.json and --html name the same file" in printed.err
+    assert (good.read_text(), stored.read_text()) == (before, demo_report().to_json())
+    assert run("run", good, *QUICK, "--quiet", "--json", "/dev/null", "--html", "/dev/null")[0] == 1
+
+
 def test_error_in_a_neighbour_of_the_file_shows_its_line(tmp_path, capsys):
     (tmp_path / "neighbour_of_bad.py").write_text("def fit():\n    raise RuntimeError('no convergence')\n")
     path = tmp_path / "bad.py"

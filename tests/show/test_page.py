@@ -51,6 +51,11 @@ def page(request):
     return report_to_html(REPORTS[request.param]())
 
 
+def test_the_page_may_send_nothing_and_has_no_other_base():
+    policy = report_to_html(clean_report()).partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    assert {"default-src 'none'", "base-uri 'none'", "form-action 'none'"} <= set(policy.split("; "))
+
+
 def test_page_is_well_formed_and_fetches_nothing(page):
     parsed = Balanced(page)
     assert parsed.tags.count("script") == 1

@@ -16,6 +16,7 @@ from .output import (
     page_of,
     print_report,
     prints_to_stderr,
+    refuse_clashes,
     say,
     to_stdout,
     write,
@@ -26,6 +27,7 @@ from .parser import parser
 def demo(chosen: argparse.Namespace) -> int:
     from .demo import INTRODUCTION, closing, problem
 
+    refuse_clashes(**{"--json": chosen.json, "--html": chosen.html})
     wordy = not chosen.quiet and not to_stdout(chosen.json)
     if wordy:
         say(INTRODUCTION)
@@ -40,6 +42,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     from .problem_file import load_problem
 
+    refuse_clashes(**{"FILE.py": chosen.file, "--json": chosen.json, "--html": chosen.html, "--checkpoint": chosen.checkpoint})
     with prints_to_stderr():
         arguments = load_problem(chosen.file)
     changes = {key: getattr(chosen, key) for key in ("kernel", "chains", "iterations") if getattr(chosen, key) is not None}
@@ -58,6 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
 def show(chosen: argparse.Namespace) -> int:
     from ..report.report import Report
 
+    refuse_clashes(**{"REPORT.json": chosen.file, "--html": chosen.html})
     report = Report.from_json(chosen.file)
     if chosen.html is None:
         print_report(report)

@@ -140,6 +140,30 @@ def write(path: Path, text: str) -> None:
         write_whole(path, text)
 
 
+def refuse_clashes(**named: Path | None) -> None:
+    """No output may take the place of another, or of what is read. Devices and pipes may be named twice."""
+    from ..errors import InputError
+
+    taken: dict[object, str] = {}
+    for name, path in named.items():
+        place = None if path is None else _place_of(path)
+        if place is not None and place in taken:
+            raise InputError(f"{taken[place]} and {name} name the same file, {path}; give each its own")
+        taken[place] = name
+
+
+def _place_of(path: Path) -> object:
+    """The same for all names of one file; None for devices, and for what cannot be a file."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # whoever writes there says what is wrong
+        if to_stdout(path):
+            return "-"
+        if not path.exists():
+            return str(path.resolve())
+        if path.is_file():
+            return path.stat().st_dev, path.stat().st_ino
+    return None
+
+
 def check_writable(path: Path | None) -> None:
     from ..files import refuse_unwritable
 

@@ -48,8 +48,8 @@ def _is_users(filename: str) -> bool:
 
 def _load(path: Path):
     try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        source = importlib.util.decode_source(path.read_bytes())  # as Python reads it: byte order mark, coding line
+    except (OSError, ValueError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
         raise InputError(f"{path} cannot be read: {reason}") from error
     name = str(path.resolve())

@@ -15,7 +15,9 @@ SHORT = 15  # in a notebook
 def report_to_html(report: Report) -> str:
     """The whole page."""
     style, script = _resource("page.css"), _resource("page.js")
-    policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    policy = (
+        f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    )
     body = [
         sections.verdict(report),
         sections.conclusions(report),

@@ -49,6 +49,42 @@ def load(path: Path):
     return json.loads(path.read_text())
 
 
+FORK = """
+import os, signal
+import jax.numpy as jnp
+from taddaa import Gaussian, InputError, Settings, diagnose
+
+def run():
+    return diagnose(lambda x: -jnp.sum(x**2) / 2, Gaussian([0.0, 0.0], [1.0, 1.0]), settings=Settings(chains=200, iterations=20, budget=1))
+
+def in_child(name):
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0, name
+        return
+    signal.alarm(60)
+    try:
+        run()
+        print(name, "done", flush=True)
+    except InputError as error:
+        print(name, error, flush=True)
+    os._exit(0)
+
+in_child("before")
+jnp.zeros(3) + 1
+in_child("after")
+run()
+"""
+
+
+def test_a_fork_after_use_says_so_and_does_not_hang():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.splitlines()
+    assert before == "before done"
+    assert after.startswith("after this process was forked from one that had used JAX")
+
+
 def test_two_processes_give_the_report_of_one(together):
     folder, _ = together
     one = json.loads(processes.whole().to_json())

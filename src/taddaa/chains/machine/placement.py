@@ -5,6 +5,7 @@ spread over its axis `chains` if it has one, and otherwise every device carries 
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,6 +177,30 @@ def clear_failure() -> Iterator[None]:
         if "RESOURCE_EXHAUSTED" in str(error):
             raise InputError(f"the device has too little memory: {lines[0][:200]}; ask for fewer chains") from error
         raise
+
+
+# The threads of JAX's devices do not live on in a forked process, where programs would wait for them for ever.
+_forked_in_use: list[int] = []
+
+
+def _note_fork() -> None:
+    from jax._src import xla_bridge  # there is no public way to ask whether devices are in use without taking them into use
+
+    if getattr(xla_bridge, "backends_are_initialized", lambda: False)():
+        _forked_in_use.append(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def refuse_forked() -> None:
+    """Say so where JAX would hang."""
+    if os.getpid() in _forked_in_use:
+        raise InputError(
+            "this process was forked from one that had used JAX, whose threads are not here, and would wait for ever; start it anew: "
+            "multiprocessing.get_context('spawn'), or 'forkserver' before JAX is used"
+        )
 
 
 def _as_bytes(value: Any) -> bytes:
