@@ -3,8 +3,15 @@
 from numbers import Integral
 
 
+LONGEST = 480  # letters of a message
+
+
 class InputError(ValueError):
-    """Input that cannot be diagnosed."""
+    """Input that cannot be diagnosed. The message is one short line, whatever value it quotes."""
+
+    def __init__(self, message: str):
+        line = " ".join(message.split())
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 + 3 :]}")
 
 
 class LostProcess(RuntimeError):

@@ -4,6 +4,8 @@ import base64
 import hashlib
 from importlib import resources
 
+import numpy as np
+
 from ..report.report import Report
 from . import sections
 from .markup import COLUMNS, row_of
@@ -18,16 +20,17 @@ def report_to_html(report: Report) -> str:
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     )
-    body = [
-        sections.verdict(report),
-        sections.conclusions(report),
-        sections.table(report),
-        sections.pictures(report),
-        sections.checks(report),
-        sections.what_next(report),
-        sections.provenance(report),
-        sections.HOW_TO_READ,
-    ]
+    with np.errstate(all="ignore"):  # a stored report may hold any numbers, and a picture of 10³⁰⁸ is not worth a warning
+        body = [
+            sections.verdict(report),
+            sections.conclusions(report),
+            sections.table(report),
+            sections.pictures(report),
+            sections.checks(report),
+            sections.what_next(report),
+            sections.provenance(report),
+            sections.HOW_TO_READ,
+        ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
