@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taddaa import Gaussian, Target, diagnose
+from taddaa import Fisher, Gaussian, Settings, Target, diagnose
 
 MATERIAL, OVER = 0.3, 0.1
 
@@ -111,13 +111,25 @@ def eight_schools(x, data):
     )
 
 
+# Means and standard deviations of mu and log tau, from posteriordb's reference draws.
+SCHOOLS_TRUTH = {"x[0]": (4.41, 3.31), "x[1]": (0.81, 1.17)}
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("log_tau", [0.3, 1.0, 2.0])
-def test_the_centred_eight_schools_claims_nothing(seed, log_tau):
-    """The touchstone: chains leave the neck and do not come back, so that no row may state an error or the lack of one."""
-    mean = np.r_[4.4, log_tau, np.full(8, 4.9)]
-    report = diagnose(Target(eight_schools, 10, data=SCHOOLS), Gaussian(mean, np.r_[1.5, 0.6, np.full(8, 2.5)]), seed=seed)
-    assert {row.verdict for row in report.rows} == {"untrusted"}
+def test_the_centred_eight_schools_is_straightened(seed, log_tau):
+    """The touchstone: in the user's coordinates chains leave the neck and do not come back, and no row may state anything."""
+    mean, sd = np.r_[4.4, log_tau, np.full(8, 4.9)], np.r_[1.5, 0.6, np.full(8, 2.5)]
+    target, fit = Target(eight_schools, 10, data=SCHOOLS), Gaussian(mean, sd)
+    unbent = diagnose(target, fit, seed=seed, settings=Settings(preconditioner=Fisher(straighten=False)))
+    assert {row.verdict for row in unbent.rows} == {"untrusted"}
+    report = diagnose(target, fit, seed=seed)
+    assert np.mean([row.verdict == "untrusted" for row in report.rows]) <= 0.1
+    for row in report.rows:
+        if row.parameter in SCHOOLS_TRUTH and row.verdict == "error":
+            centre, spread = SCHOOLS_TRUTH[row.parameter]
+            truth = abs(row.approximation - centre) if row.functional == "mean" else abs(np.log(row.approximation / spread**2))
+            assert row.bound <= truth + OVER * (spread if row.functional == "mean" else 1)
 
 
 POSTERIORS = {problem.name: problem for problem in problems.reference_posteriors()} if jax.default_backend() == "cpu" else {}

@@ -28,7 +28,7 @@ from .settings import Settings, as_settings
 from .verdict.asking import ask, refuse_nan
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
-from .verdict.checks.registry import SETS, examine, worth_running_on
+from .verdict.checks.registry import SETS, examine, only_for_width, worth_running_on
 from .verdict.checks.run import Run
 from .verdict.gradients import gradients_agree
 from .verdict.judgement import Judgement, Tolerance, judge
@@ -86,9 +86,7 @@ def diagnose(
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
         while True:
-            judgement = study.judge(walk)
-            checks = study.check(walk, judgement)
-            onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
+            judgement, checks, onward = study.look(walk)
             if agreed(2 * walk.iteration > study.plan.most_iterations or not onward):
                 break
             walk.noted = {check.name: float(check.value) for check in checks}
@@ -199,8 +197,22 @@ class _Study:
         most = 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
         return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
 
-    def judge(self, walk: Walk) -> Judgement:
-        evidence = gather(walk, self.questions) if self.settings.interval == "stein" and self.gradients_agree else None
+    def look(self, walk: Walk) -> tuple[Judgement, list[Check], bool]:
+        """At the end of a round: what it says, whether to believe it, and whether to run on.
+
+        Sharper intervals cost more than plain ones, so they are made only where plain ones alone would not send the chains on.
+        """
+        last = 2 * walk.iteration > self.plan.most_iterations
+        for sharpen in (False, True):
+            judgement = self.judge(walk, sharpen)
+            checks = self.check(walk, judgement)
+            onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
+            if onward and not last and not only_for_width(checks):
+                break
+        return judgement, checks, onward
+
+    def judge(self, walk: Walk, sharpen: bool) -> Judgement:
+        evidence = gather(walk, self.questions) if sharpen and self.settings.interval == "stein" and self.gradients_agree else None
         return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance, evidence)
 
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:

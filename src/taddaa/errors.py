@@ -2,7 +2,6 @@
 
 from numbers import Integral
 
-
 LONGEST = 480  # letters of a message
 
 

@@ -115,7 +115,7 @@ def test_threshold_decides_between_0_and_1(good):
 
 def test_untrusted_is_exit_code_3(tmp_path):
     path = tmp_path / "far.py"
-    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[30.0, 0.0], [0.01, 1.0]"))
+    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[5.0, 0.0], [0.01, 1.0]"))
     assert run("run", path, "--chains", "50", "--iterations", "2", "--quiet", "--fail-above", "1e9")[0] == 3
 
 

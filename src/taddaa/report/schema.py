@@ -111,8 +111,9 @@ def disagreement(content: dict[str, Any]) -> str:
                 has = f"{next(iter(lengths - {expected}))} {axis}"
                 return f"{path} has {has}, but {whose.setdefault(axis, path)} {expected}"
             whose.setdefault(axis, path)
-    if not 0 < counts["moved chains"] <= counts["chains"]:
-        return f"moved_draws has {counts['moved chains']} chains, but provenance.chains {counts['chains']}"
+    chains = content["provenance"]["chains"]
+    if not 0 < counts["draws"] <= chains:
+        return f"moved_draws has {counts['draws']} draws, but provenance.chains {chains}"
     first: dict[tuple[str, str], int] = {}
     for i, row in enumerate(content["rows"]):
         same = first.setdefault((row["parameter"], row["functional"]), i)

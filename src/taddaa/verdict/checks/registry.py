@@ -63,6 +63,12 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
 # A report that another version stored may name a check that this one does not know; nothing is said of it then.
 
 
+def only_for_width(checks: Iterable[Check]) -> bool:
+    """Whether all that would send the chains on is that intervals are wide, which sharper ones may cure."""
+    wanting = [NAMED[check.name] for check in checks if not check.passed and check.more_iterations]
+    return all(isinstance(checker, NarrowEnough) for checker in wanting)
+
+
 def question(check: Check) -> str:
     """What a check asks."""
     return NAMED[check.name].question if check.name in NAMED else ""
