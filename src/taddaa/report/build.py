@@ -17,7 +17,7 @@ from ..verdict.checks.check import Check
 from ..verdict.checks.memory import row_rho2
 from ..verdict.checks.registry import caveats, condemning
 from ..verdict.judgement import Judgement, unseen_probability
-from ..verdict.outcome import UNTRUSTED, verdicts
+from ..verdict.outcome import UNTRUSTED, arrived, verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
 from .parts import Cost, Handover, Paths, Provenance, Row
@@ -38,7 +38,8 @@ def report_of(
     """The report on a walk that has been judged and checked."""
     names = [(label, group.functional.label) for group in questions.groups for label in group.labels]
     rho2, verdict = row_rho2(walk.seen, questions), verdicts(judgement, checks)
-    rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdict[i]) for i in range(len(names)))
+    believed = arrived(checks, len(names))
+    rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdict[i], bool(believed[i])) for i in range(len(names)))
     labels, meter = walk.engine.target.labels, walk.engine.meter
     return Report(
         rows=rows,
@@ -102,7 +103,8 @@ def _provenance(approximation: Approximation, settings: Settings, seed: int, wal
     )
 
 
-def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: float, verdict: str, reason: str) -> Row:
+def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: float, verdict: str, reason: str, believed: bool) -> Row:
+    known = believed and verdict != UNTRUSTED
     return Row(
         parameter=parameter,
         functional=functional,
@@ -116,9 +118,9 @@ def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: fl
         rho2=rho2,
         verdict=verdict,
         reason=reason,
-        corrected=nan if verdict == UNTRUSTED else float(judgement.corrected[i]),
-        corrected_lower=nan if verdict == UNTRUSTED else float(judgement.corrected_lower[i]),
-        corrected_upper=nan if verdict == UNTRUSTED else float(judgement.corrected_upper[i]),
+        corrected=float(judgement.corrected[i]) if known else nan,
+        corrected_lower=float(judgement.corrected_lower[i]) if known else nan,
+        corrected_upper=float(judgement.corrected_upper[i]) if known else nan,
     )
 
 

@@ -23,7 +23,8 @@ class Row:
     rho2: float
     verdict: str
     reason: str
-    # The posterior's own value of the functional with its interval, on the functional's own scale; NaN where untrusted.
+    # The posterior's own value of the functional with its interval, on the functional's own scale; NaN where untrusted, or where
+    # a check doubts that the chains have come to rest (an error may stand nevertheless: what has moved has moved).
     corrected: float = math.nan
     corrected_lower: float = math.nan
     corrected_upper: float = math.nan

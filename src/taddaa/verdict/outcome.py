@@ -16,9 +16,10 @@ VERDICTS = (ERROR, UNTRUSTED, NO_ERROR, WITHIN)  # the most urgent first
 def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str]]:
     """Four verdicts. A failed check silences the rows it names; one about blindness only those without a bound.
 
-    A row whose error surely lies within the tolerance is fine to use, whether or not it is surely zero.
+    A row whose error surely lies within the tolerance is fine to use, whether or not it is surely zero. That it lies there is
+    believed, as zero is, only of chains that could have moved.
     """
-    moved = judgement.bound > 0
+    moved = (judgement.bound > 0) & ~judgement.within
     reasons: list[list[str]] = [[] for _ in moved]
     for check in checks:
         if check.passed:
@@ -33,3 +34,12 @@ def verdicts(judgement: "Judgement", checks: list[Check]) -> list[tuple[str, str
         reasons[row] = ["all but a few chains have one and the same value of it, as of a rare event, so that no interval can be given"]
     found = np.where(judgement.within, WITHIN, np.where(moved, ERROR, NO_ERROR))
     return [(UNTRUSTED, "; ".join(why)) if why else (str(verdict), "") for why, verdict in zip(reasons, found, strict=True)]
+
+
+def arrived(checks: list[Check], rows: int) -> np.ndarray:
+    """For each row, whether the checks believe that its chains came to rest: the posterior's own value needs it, a bound only movement.
+
+    The paper's one check alone cannot tell.
+    """
+    doubted = [check.concerned(rows) for check in checks if not check.passed]
+    return ~np.any([np.full(rows, len(checks) == 1), *doubted], axis=0)
