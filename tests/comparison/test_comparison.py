@@ -1,6 +1,8 @@
 """Comparators against ArviZ, BlackJAX and closed forms of Gaussians; ranks that follow the truth."""
 
 import math
+import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -202,9 +204,28 @@ def test_the_text_says_who_is_best(compared):
     text = str(compared)
     line = next(line for line in text.splitlines() if line.startswith("x[0]") and "variance" in line)
     assert line.rstrip().endswith("exact, again, draws")
-    assert "exact: 6 no error found; unbeaten in 6 of 6 quantities." in text
+    counted = next(line for line in text.splitlines() if line.startswith("exact: "))
+    assert counted.endswith("; unbeaten in 6 of 6 quantities.") and "error," not in counted
+    assert sum(int(number) for number in re.findall(r"(\d+) (?:within tolerance|no error found)", counted)) == 6
     assert "n/a for narrow: k-hat is above 0.7" in text
     assert "nan" not in text.lower()
+
+
+def test_what_is_within_tolerance_is_unbeaten_and_named(compared):
+    """Even if another is surely closer: the difference does not matter."""
+    far, near = (
+        replace(compared.reports["exact"].rows[0], verdict="within tolerance", lower=low, upper=low + 0.01, bound=low)
+        for low in (0.05, 0.01)
+    )
+    reports = {name: replace(compared.reports["exact"], rows=(row,)) for name, row in (("far", far), ("near", near))}
+    comparators = dict.fromkeys(reports, compared.comparators["exact"])
+    found = replace(compared, reports=reports, comparators=comparators)
+    assert found.ranks() == [{"far": 1, "near": 1}]
+    text = str(found)
+    assert "far: 1 within tolerance; unbeaten in 1 of 1 quantities." in text
+    assert next(line for line in text.splitlines() if line.startswith("x[0]")).count("within tolerance") == 2
+    wrong = replace(found, reports=reports | {"far": replace(reports["far"], rows=(replace(far, verdict="error"),))})
+    assert wrong.ranks() == [{"far": 2, "near": 1}]
 
 
 def test_an_untrusted_row_has_no_rank():

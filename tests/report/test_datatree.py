@@ -33,7 +33,8 @@ def test_rows_and_checks_are_the_reports(report):
     tree = report_to_datatree(report)
     frame = report.to_dataframe()
     for column in frame.columns:
-        assert list(tree["rows"][column].values) == list(frame[column])
+        np.testing.assert_array_equal(tree["rows"][column].values, frame[column].to_numpy())
+    assert {"corrected", "corrected_lower", "corrected_upper"} <= set(tree["rows"].data_vars)
     assert list(tree["checks"]["check"].values) == [check.name for check in report.checks]
     assert list(tree["checks"]["passed"].values) == [check.passed for check in report.checks]
 

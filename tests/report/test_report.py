@@ -1,6 +1,7 @@
 """Reports: the table, the text, JSON there and back, and what a caller may ask of them."""
 
 import json
+import re
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -26,7 +27,11 @@ COLUMNS = [
     "rho2",
     "verdict",
     "reason",
+    "corrected",
+    "corrected_lower",
+    "corrected_upper",
 ]
+FINE = ("within tolerance", "no error found")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,8 @@ def test_columns_are_those_of_the_contract(report):
     assert list(table.parameter) == ["shifted", "narrow", "right"] * 3
     assert list(table.functional) == ["mean"] * 3 + ["variance"] * 3 + ["q0.5"] * 3
     assert table.bound.dtype == float
-    assert list(table.verdict[:6]) == ["error", "no error found", "no error found", "no error found", "error", "no error found"]
+    assert [verdict in FINE for verdict in table.verdict[:6]] == [False, True, True, True, False, True]
+    assert (table.verdict[0], table.verdict[4]) == ("error", "error")
 
 
 def test_bounds_of_this_report(report):
@@ -87,6 +93,10 @@ def test_handover_starts_a_sampler(report):
         (("error", "untrusted", "no error found"), "error"),
         (("no error found", "untrusted"), "untrusted"),
         (("no error found", "no error found"), "no error found"),
+        (("within tolerance", "no error found"), "no error found"),
+        (("within tolerance", "untrusted", "no error found"), "untrusted"),
+        (("within tolerance", "error"), "error"),
+        (("within tolerance", "within tolerance"), "within tolerance"),
     ],
 )
 def test_the_worst_verdict_is_the_reports(report, verdicts, headline):
@@ -95,7 +105,7 @@ def test_the_worst_verdict_is_the_reports(report, verdicts, headline):
 
 def test_worst_rows_come_first(report):
     order = [row.verdict for row in report.worst()]
-    assert order == sorted(order, key=["error", "untrusted", "no error found"].index)
+    assert order == sorted(order, key=["error", "untrusted", "no error found", "within tolerance"].index)
     errors = [row.relative_bound for row in report.worst() if row.verdict == "error"]
     assert errors == sorted(errors, reverse=True)
     assert report.worst(1) == [report.rows[4]]
@@ -120,9 +130,45 @@ def test_the_headline_says_what_is_wrong(report):
     assert "the variance of narrow is too small by a factor of at least" in report.headline
     factor = float(report.headline.split("at least ")[1].split()[0].rstrip("."))
     assert 2.7 < factor <= 4.0
+    right, low, high = map(float, re.search(r"the right value is (\S+), between (\S+) and (\S+)\)\.", report.headline).groups())
+    assert low < right < high and low < 1.0 < high  # the posterior's variance is 1
     both = with_verdicts(report, "error", "untrusted")
     assert "1 could not be judged" in both.headline
     assert "2 of 2 quantities could not be judged" in with_verdicts(report, "untrusted", "untrusted").headline
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        (
+            ("error", "within tolerance", "no error found", "untrusted"),
+            ["Errors found in 1 of 4 quantities. Worst: ", " 1 is within tolerance, in 1 no error was found, 1 could not be judged."],
+        ),
+        (("error", "no error found", "no error found"), ["Errors found in 1 of 3", " In 2 no error was found."]),
+        (("error", "error"), ["Errors found in 2 of 2"]),
+        (
+            ("untrusted", "within tolerance", "within tolerance"),
+            ["No error can be stated, and 1 of 3 quantities could not be judged. 2 are within tolerance."],
+        ),
+        (
+            ("no error found", "within tolerance"),
+            [
+                "No error found in 1 of 2 quantities. That is not proof of accuracy: an error below 'would see' can hide. 1 is within tolerance."
+            ],
+        ),
+        (("no error found", "no error found"), ["No error found in 2 quantities. That is not proof of accuracy"]),
+        (("within tolerance",) * 3, ["All 3 quantities are within tolerance: their errors are surely below 0.1 standard deviations."]),
+        (("within tolerance",) * 4, ["All 4 quantities", "surely below 0.1 standard deviations (0.15 in log variance)."]),
+        (("within tolerance",), ["The one quantity is within tolerance: its error is surely below 0.1 standard deviations."]),
+    ],
+)
+def test_the_headline_counts_every_verdict(report, verdicts, words):
+    headline = with_verdicts(report, *verdicts).headline
+    assert headline.startswith(words[0])
+    assert headline.endswith(words[-1]) or len(words) == 1
+    assert sum(int(number) for number in re.findall(r"(?:^|[ ])(\d+) (?:is|are) within", headline)) == (
+        verdicts.count("within tolerance") if len(set(verdicts)) > 1 else 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,6 +185,10 @@ def test_an_error_in_words(report, functional, lower, upper, words):
     row = replace(report.rows[0], functional=functional, lower=lower, upper=upper, bound=0.5, relative_bound=0.25, verdict="error")
     assert words in sentence(row)
     assert "shifted" in sentence(row)
+    known = replace(row, corrected=1.0, corrected_lower=0.91, corrected_upper=1.1)
+    assert sentence(known).endswith("the right value is 1.00, between 0.91 and 1.10).")
+    unknown = replace(row, corrected=np.nan, corrected_lower=np.nan, corrected_upper=np.nan)
+    assert "right value" not in sentence(unknown) and "nan" not in sentence(unknown)
 
 
 def test_raise_if(report):
@@ -149,6 +199,7 @@ def test_raise_if(report):
         with_verdicts(report, "no error found", "untrusted").raise_if()
     with_verdicts(report, "no error found", "untrusted").raise_if(untrusted=False)
     with_verdicts(report, "no error found", "no error found").raise_if()
+    with_verdicts(report, "within tolerance", "within tolerance", "within tolerance", "within tolerance", "within tolerance").raise_if()
     threshold = (max(report.rows[0].relative_bound, report.rows[6].relative_bound) + report.rows[4].relative_bound) / 2
     with pytest.raises(DiagnosisError, match=r"1 of 9 quantities are wrong by more than"):
         report.raise_if(error_above=threshold)
@@ -271,9 +322,25 @@ def test_json_is_strict_and_versioned(report):
     content = json.loads(report.to_json(), parse_constant=refuse)
     last = content["rows"][8]
     assert (last["lower"], last["upper"], last["approximation"]) == ("-Infinity", "Infinity", "NaN")
-    assert (content["schema"], content["version"]) == ("taddaa-report", 1)
+    assert (content["schema"], content["version"]) == ("taddaa-report", 2)
     assert content["verdict"] == "error"
     assert [row["parameter"] for row in content["rows"]] == ["shifted", "narrow", "right"] * 3
+
+
+def test_a_report_of_the_first_version_still_reads(report):
+    content = json.loads(report.to_json())
+    content["version"] = 1
+    for row in content["rows"]:
+        for part in ("corrected", "corrected_lower", "corrected_upper"):
+            del row[part]
+    old = Report.from_json(json.dumps(content))
+    assert all(np.isnan(row.corrected) for row in old.rows)
+    assert [row.bound for row in old.rows] == [row.bound for row in report.rows]
+    assert "moved to" in str(old).splitlines()[2] and "right value" not in str(old)
+    with pytest.raises(InputError, match=r"corrected has nothing to give: .* older version"):
+        _ = old.corrected
+    assert json.loads(old.to_json())["version"] == 2
+    same(old, Report.from_json(old.to_json()))
 
 
 def damaged(report, **changes):
@@ -339,6 +406,25 @@ def test_a_table_claims_what_the_verdict_allows(report):
     narrow = next(row for row in report.rows if row.verdict == "error" and row.functional == "variance")
     line = next(line for line in str(report).splitlines() if line.startswith(f"{narrow.parameter} ") and " variance " in line)
     assert f"×{np.exp(narrow.bound):.3g} " in line and f"×{np.exp(narrow.detectable):.3g} " in line
-    doubted = replace(report, rows=(replace(narrow, verdict="untrusted", reason="a reason"),))
+    unknown = {"corrected": np.nan, "corrected_lower": np.nan, "corrected_upper": np.nan}
+    other = replace(report.rows[0], parameter="other", corrected=3.412, corrected_lower=3.402, corrected_upper=3.422)
+    doubted = replace(report, rows=(replace(narrow, verdict="untrusted", reason="a reason", moved=1.25, **unknown), other))
     line = next(line for line in str(doubted).splitlines() if line.startswith(f"{narrow.parameter} "))
-    assert line.split()[4:7] == ["—", "—", "—"] and line.endswith("untrusted")
+    assert line.split()[3:7] == ["(1.25)", "—", "—", "—"] and line.endswith("untrusted")
+    assert "  3.412 ± 0.010  " in next(line for line in str(doubted).splitlines() if line.startswith("other "))
+    assert "In brackets: not known" in str(doubted) and "In brackets" not in str(replace(doubted, rows=(other,)))
+
+
+def test_the_text_explains_the_verdicts_that_occur(report):
+    words = {
+        "error": "  error: q is wrong by at least 'error ≥'",
+        "untrusted": "  untrusted: a check failed",
+        "no error found": "  no error found: not proof of accuracy. An error of 'would see' would have shown",
+        "within tolerance": "  within tolerance: surely wrong by less than 0.1 standard deviations: use it.",
+    }
+    for verdict in words:
+        text = str(with_verdicts(report, verdict))
+        assert [other for other, line in words.items() if line in text] == [verdict]
+        assert max(len(line) for line in text.partition("How to read it")[2].splitlines()) <= 120
+    one_check = replace(with_verdicts(report, "no error found"), checks=report.checks[:1])
+    assert "which the one check made here cannot tell" in " ".join(str(one_check).split())

@@ -6,7 +6,7 @@ from ..errors import visible
 from ..report.parts import Row
 from ..report.sentences import least_error
 from ..report.text import short_name, table
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from .comparators import COMPARATORS
 from .compare import WHOLE, Comparison
 
@@ -30,7 +30,8 @@ def comparison_text(comparison: Comparison) -> str:
     reasons = {name: found.reason for name, found in comparison.comparators.items() if found.reason}
     lines += ["", *(visible(f"n/a for {name}: {reason}.") for name, reason in reasons.items())]
     lines += [
-        "How to read it: a number is how wrong the approximation at least is ('—': no error found; ×2: a factor of 2, for variances).",
+        "How to read it: a number is how wrong the approximation at least is (×2: a factor of 2, for variances; '—': no error found).",
+        "'within tolerance': surely too little wrong to matter, use it.",
         "'best' are those that no other surely beats. Below, numbers on each approximation as a whole: k-hat above 0.7 is bad, a larger",
         "ELBO is better, and the Wasserstein bounds say how wrong it is at most, in the flat coordinates' units.",
     ]
@@ -39,7 +40,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 def _headline(name: str, comparison: Comparison) -> str:
     rows, ranks = comparison.reports[name].rows, comparison.ranks()
-    count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in (ERROR, NO_ERROR, UNTRUSTED)}
+    count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in (ERROR, WITHIN, NO_ERROR, UNTRUSTED)}
     first = sum(rank[name] == 1 for rank in ranks)
     told = ", ".join(f"{number} {verdict}" for verdict, number in count.items() if number)
     return f"{visible(name)}: {told}; unbeaten in {first} of {len(rows)} quantities."

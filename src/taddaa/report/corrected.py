@@ -19,7 +19,8 @@ def corrected_values(report: "Report"):
 
     if all(np.isnan(row.corrected) for row in report.rows):
         reasons = list(dict.fromkeys(row.reason for row in report.rows if row.verdict == UNTRUSTED and row.reason))
-        why = reasons[0] if reasons else "the report was made without corrected values (Settings(interval='plain'), or an older version)"
+        silent = "the checks do not say that the chains came to rest (Settings.paper() makes only one), or the report is an older version's"
+        why = reasons[0] if reasons else silent
         raise InputError(f"corrected has nothing to give: {why}")
     found: dict[str, dict[str, float]] = {}
     for row in report.rows:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import visible
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, UNTRUSTED, WITHIN
 from .parts import Row
 from .report import Report
 from .sentences import least_error
@@ -39,7 +39,7 @@ def changes(before: Report, after: Report) -> tuple[Change, ...]:
     """Every quantity of either report.
 
     An error is *worse* only if its bound now exceeds the largest movement that the interval before allowed, and *better* in
-    the same way: overlapping intervals are no evidence of a change.
+    the same way: overlapping intervals are no evidence of a change. Changes within the tolerance are none; leaving it is a *new error*.
     """
     old = {(row.parameter, row.functional): row for row in before.rows}
     new = {(row.parameter, row.functional): row for row in after.rows}
@@ -86,14 +86,14 @@ def _change(old: Row | None, new: Row | None) -> str:
         return ADDED if old is None else REMOVED
     if UNTRUSTED in (old.verdict, new.verdict):
         return UNKNOWN
-    if new.bound > _most(old):
-        return WORSE
-    if old.bound > _most(new):
-        return BETTER
-    if (old.verdict, new.verdict) == (NO_ERROR, ERROR):
+    if (old.verdict, new.verdict) == (WITHIN, ERROR):
         return NEW
-    if (old.verdict, new.verdict) == (ERROR, NO_ERROR):
-        return GONE
+    if new.verdict == ERROR and new.bound > _most(old):
+        return WORSE
+    if old.verdict == ERROR and old.bound > _most(new):
+        return BETTER
+    if (old.verdict == ERROR) != (new.verdict == ERROR):
+        return NEW if new.verdict == ERROR else GONE
     return SAME
 
 

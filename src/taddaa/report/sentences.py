@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import visible
 from ..verdict.checks.registry import condemning, remedies
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from .parts import Row
+from .right_value import right_value_in_words
+from .tolerance import in_words
 
 if TYPE_CHECKING:
     from .report import Report
@@ -14,21 +16,44 @@ if TYPE_CHECKING:
 
 def headline(report: "Report") -> str:
     """One or two sentences that a hurried reader may stop after."""
-    count = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in (ERROR, UNTRUSTED, NO_ERROR)}
+    return visible(_headline(report))
+
+
+def _headline(report: "Report") -> str:
+    count = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in VERDICTS}
     total = len(report.rows)
     far = condemning(report.checks)
     if far is not None:
         text = f"The fit is far from the posterior: {far.message}."
-        text += f" Errors are stated for {count[ERROR]} of {total} quantities." * bool(count[ERROR])
-    elif count[ERROR]:
+        return text + f" Errors are stated for {count[ERROR]} of {total} quantities." * bool(count[ERROR])
+    if count[ERROR]:
         text = f"Errors found in {count[ERROR]} of {total} quantities. Worst: {sentence(report.worst(1)[0])}"
-    elif count[UNTRUSTED]:
+        return text + _others(count, WITHIN, NO_ERROR, UNTRUSTED)
+    if count[UNTRUSTED]:
         text = f"No error can be stated, and {count[UNTRUSTED]} of {total} quantities could not be judged."
-    else:
-        text = f"No error found in {total} quantities. That is not proof of accuracy: an error below 'would see' can hide."
-    if count[ERROR] and count[UNTRUSTED]:
-        text += f" {count[UNTRUSTED]} could not be judged."
-    return visible(text)
+        return text + _others(count, WITHIN, NO_ERROR)
+    if count[NO_ERROR]:
+        some = total if count[NO_ERROR] == total else f"{count[NO_ERROR]} of {total}"
+        text = f"No error found in {some} quantities. That is not proof of accuracy: an error below 'would see' can hide."
+        return text + _others(count, WITHIN)
+    if total == 1:
+        return f"The one quantity is within tolerance: its error is surely below {in_words(report)}."
+    return f"All {total} quantities are within tolerance: their errors are surely below {in_words(report)}."
+
+
+def _others(count: dict[str, int], *verdicts: str) -> str:
+    """What is said of the quantities beside the first sentence: ` 6 are within tolerance, 1 could not be judged.`"""
+    told = []
+    for verdict in verdicts:
+        some = count[verdict]
+        words = {
+            WITHIN: f"{some} {'is' if some == 1 else 'are'} within tolerance",
+            NO_ERROR: f"in {some} no error was found",
+            UNTRUSTED: f"{some} could not be judged",
+        }
+        told += [words[verdict]] if some else []
+    text = ", ".join(told)
+    return f" {text[0].upper()}{text[1:]}." if text else ""
 
 
 def advice(report: "Report") -> tuple[str, ...]:
@@ -44,16 +69,19 @@ def advice(report: "Report") -> tuple[str, ...]:
 
 
 def sentence(row: Row) -> str:
-    """An error in words."""
+    """An error in words, with the right value where it is known."""
     parameter, functional = visible(row.parameter), visible(row.functional)
     if row.verdict != ERROR:
         return f"{functional} of {parameter}: {row.verdict}."
+    right = right_value_in_words(row)
     if row.functional == "variance":
         side = "small" if row.lower > 0 else "large"
-        return f"the variance of {parameter} is too {side} by a factor of at least {math.exp(min(row.bound, 700)):.3g}."
+        wrong = f"the variance of {parameter} is too {side} by a factor of at least {math.exp(min(row.bound, 700)):.3g}"
+        return f"{wrong} ({right})." if right else f"{wrong}."
     side = "low" if row.lower > 0 else "high"
     unit = "moved standard deviations" if row.functional != "covariance" else "in units of both standard deviations"
-    return f"the {functional} of {parameter} is too {side} by at least {row.bound:.3g} ({row.relative_bound:.2g} {unit})."
+    about = "; ".join(filter(None, (f"{row.relative_bound:.2g} {unit}", right)))
+    return f"the {functional} of {parameter} is too {side} by at least {row.bound:.3g} ({about})."
 
 
 def size(row: Row, value: float) -> str:
@@ -64,8 +92,8 @@ def size(row: Row, value: float) -> str:
 
 
 def least_error(row: Row) -> str:
-    """How wrong the approximation at least is, for a table."""
-    return size(row, row.bound) if row.verdict == ERROR else row.verdict if row.verdict == UNTRUSTED else "—"
+    """How wrong the approximation at least is, for a table; where that is not known or does not matter, the verdict."""
+    return size(row, row.bound) if row.verdict == ERROR else "—" if row.verdict == NO_ERROR else row.verdict
 
 
 def would_see(row: Row) -> str:

@@ -1,25 +1,30 @@
 """A report as plain text: headline, the worst quantities, checks, cost, and how to read it."""
 
+import math
 import textwrap
 
 from ..errors import visible
-from ..verdict.outcome import ERROR
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from .parts import Row
 from .report import Report
+from .right_value import q_says, right_value
 from .sentences import size, would_see
+from .tolerance import in_words
 
 SHOWN = 15
 WIDTH = 120  # of lines of words
-HEADER = ("parameter", "functional", "q says", "moved to", "error ≥", "relative", "would see", "ρ²", "verdict")
+HEADER = ("parameter", "functional", "q says", "right value", "error ≥", "relative", "would see", "ρ²", "verdict")
+HEADER_WITHOUT_RIGHT = tuple("moved to" if name == "right value" else name for name in HEADER)
 
 
 def report_text(report: Report) -> str:
     cost, about = report.cost, report.provenance
     together = "all intervals hold together" if about.simultaneous else "each interval by itself"
+    known = not all(math.isnan(row.corrected) for row in report.rows)
     lines = [
         report.headline,
         "",
-        *table([_cells(row) for row in report.worst(SHOWN)]),
+        *table([_cells(row, known) for row in report.worst(SHOWN)], HEADER if known else HEADER_WITHOUT_RIGHT),
     ]
     if len(report.rows) > SHOWN:
         hidden = report.worst()[SHOWN:]
@@ -38,12 +43,33 @@ def report_text(report: Report) -> str:
         f"Cost: {cost.gradients:,} gradients, {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling. "
         f"Seed {about.seed}.",
         "",
-        "How to read it: short Markov chains started at draws of the approximation q and moved towards the target. What they moved,",
-        "q had wrong by at least 'error ≥': ×2 is a variance twice or half as large as it should be. 'relative' counts in moved standard",
-        "deviations, for a variance in its logarithm. 'no error found' is not proof of accuracy: an error of 'would see' would have",
-        f"shown, given that the chains have arrived{', which the one check made here cannot tell' if len(report.checks) == 1 else ''}.",
+        "How to read it: short Markov chains started at draws of the approximation q and moved towards the posterior.",
+        *_legend(report, known),
     ]
     return "\n".join(lines)
+
+
+def _legend(report: Report, known: bool) -> list[str]:
+    """The words of the table that occur in it."""
+    about = {
+        ERROR: "q is wrong by at least 'error ≥': what the chains surely moved (×2: a variance twice or half as large as it should be). "
+        "'relative' counts in moved standard deviations, for a variance in its logarithm.",
+        UNTRUSTED: "a check failed, so that nothing can be said.",
+        NO_ERROR: "not proof of accuracy. An error of 'would see' would have shown, "
+        + (
+            "unless the chains are slow, which the one check made here cannot tell."
+            if len(report.checks) == 1
+            else "a smaller one may hide."
+        ),
+        WITHIN: f"surely wrong by less than {in_words(report)}: use it.",
+    }
+    found = {row.verdict for row in report.rows}
+    entries = [(verdict, about[verdict]) for verdict in VERDICTS if verdict in found]
+    if known:
+        bare = any(math.isnan(row.corrected) for row in report.rows)
+        words = "the posterior's own, with its interval; it rests on the chains having come to rest, which the checks ask."
+        entries.append(("right value", words + " In brackets: not known, only where the chains were at the end." * bare))
+    return [line for word, text in entries for line in _wrapped(f"{word}: {text}")]
 
 
 def table(rows: list[tuple[str, ...]], header: tuple[str, ...] = HEADER) -> list[str]:
@@ -63,13 +89,13 @@ def short_name(name: str) -> str:
     return name if len(name) <= 32 else name[:31] + "…"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    wrong = row.verdict == ERROR
+def _cells(row: Row, known: bool) -> tuple[str, ...]:
+    wrong, moved = row.verdict == ERROR, f"{row.moved:.3g}"
     return (
         short_name(row.parameter),
         row.functional,
-        f"{row.approximation:.3g}",
-        f"{row.moved:.3g}",
+        q_says(row),
+        (right_value(row) or f"({moved})") if known else moved,
         size(row, row.bound) if wrong else "—",
         f"{row.relative_bound:.2f}" if wrong else "—",
         would_see(row),
