@@ -5,15 +5,17 @@ import re
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 
 import pytest
 
 import taddaa
 from browser import browser  # noqa: F401
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
-from taddaa.show import svg
+from taddaa.show import sections, series, svg
+from taddaa.show.markup import SYMBOL
 from taddaa.show.page import report_to_fragment, report_to_html
-from taddaa.verdict.outcome import ERROR, NO_ERROR
+from taddaa.verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 
 REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
 VOID = {"meta", "link", "input", "br", "img"}
@@ -85,9 +87,77 @@ def test_words_match_the_verdicts():
     assert "Could not be judged" in said["doubtful"]
     assert "Nothing yet" in said["doubtful"]
     assert "Why untrusted" in said["doubtful"]
-    assert "No error found" in said["clean"]
     assert "Why untrusted" not in said["clean"]
     assert all("not proof of accuracy" in words for words in said.values())
+
+
+def with_verdicts(*verdicts):
+    """The demo's report with other verdicts on its first rows; what is untrusted has no right value."""
+    nan = float("nan")
+    unknown = {"corrected": nan, "corrected_lower": nan, "corrected_upper": nan, "reason": "a reason"}
+    rows = [
+        replace(row, verdict=verdict, **(unknown if verdict == UNTRUSTED else {}))
+        for row, verdict in zip(demo_report().rows, verdicts, strict=False)
+    ]
+    return replace(demo_report(), rows=(*rows, *demo_report().rows[len(rows) :]))
+
+
+def of_one_verdict(verdict):
+    return with_verdicts(*[verdict] * 10)
+
+
+def test_each_verdict_has_its_own_word_symbol_class_and_colour():
+    for table in (sections.TITLE, SYMBOL, svg.CLASS):
+        assert set(table) == set(VERDICTS)
+        assert len(set(table.values())) == len(VERDICTS)
+    style = resources.files("taddaa.show").joinpath("page.css").read_text(encoding="utf-8")
+    for kind in svg.CLASS.values():
+        assert len(set(re.findall(rf"--{kind}:(#\w+)", style))) == 2  # light and dark
+        assert f".{kind}-ink{{color:var(--{kind})}}" in style and f"svg .{kind}{{stroke:var(--{kind})}}" in style
+    colours = [re.findall(rf"--{kind}:(#\w+)", style) for kind in svg.CLASS.values()]
+    assert all(len(set(each)) == len(VERDICTS) for each in zip(*colours, strict=True))
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_page_of_each_verdict(verdict):
+    text = report_to_html(of_one_verdict(verdict))
+    kind = svg.CLASS[verdict]
+    assert f'<section class="verdict {kind}"><strong>{sections.TITLE[verdict]}</strong>' in text
+    assert text.count(f'<td class="word {kind}-ink"') >= 10
+    assert f'<span class="{kind}-ink">{SYMBOL[verdict]} 10 ' in text
+    assert f'class="mark {kind}"' in text and f"<option>{verdict}</option>" in text
+    words = " ".join(Balanced(text).words)
+    assert ("can be used: surely wrong by less than 0.1 standard deviations (0.15 in log variance)." in words) == (verdict == WITHIN)
+    assert ("can be used in place of the approximation's" in words) == (verdict != UNTRUSTED)
+
+
+def test_a_fit_that_is_far_is_told_first():
+    far = tuple(replace(check, passed=False) if check.name == "near the posterior" else check for check in demo_report().checks)
+    assert any(not check.passed for check in far)
+    assert "<strong>Far from the posterior</strong>" in report_to_html(replace(demo_report(), checks=far))
+
+
+def test_right_values_stand_in_the_table_and_what_is_not_known_in_brackets():
+    report = with_verdicts(UNTRUSTED, WITHIN)
+    known = replace(report.rows[1], corrected=-0.131, corrected_lower=-0.148, corrected_upper=-0.114)
+    text = report_to_html(replace(report, rows=(report.rows[0], known, *report.rows[2:])))
+    assert '<td data-v="-0.131">−0.131 ± 0.017</td>' in text
+    moved = report.rows[0].moved
+    assert f'<td data-v="{moved:.6g}"><span class="soft">({moved:.3g})</span></td>'.replace("(-", "(−") in text
+
+
+def test_the_forest_has_the_tolerance_of_each_row():
+    report = of_one_verdict(WITHIN)
+    shown = series.forest(report)
+    bands = re.findall(r'<rect class="band" x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="20"/>', svg.forest(shown))
+    assert len(bands) == 10
+    means, variances = (
+        {w for (_, _, w), row in zip(bands, shown.rows, strict=True) if row.functional == kind} for kind in ("mean", "variance")
+    )
+    (mean,), (variance,) = means, variances
+    assert float(variance) / float(mean) == pytest.approx(1.5, rel=0.01)
+    wider = replace(report, provenance=replace(report.provenance, settings="mean_tolerance=0.3, variance_tolerance=0.15"))
+    assert set(series.forest(wider).tolerance) == {0.3, 0.15}
 
 
 def test_table_says_which_side_and_how_much():
@@ -193,12 +263,12 @@ def test_sorting(opened):
     browser = opened(demo_report())  # noqa: F811
     worst = browser.run(CELLS, 0)
     assert worst == [row.parameter for row in demo_report().worst()]
-    browser.run(SORT, 5)  # moved to, largest first
-    moved = [float(text.replace("−", "-")) for text in browser.run(CELLS, 5)]
-    assert moved == sorted(moved, reverse=True)
+    browser.run(SORT, 5)  # right value, largest first
+    right = [float(text.replace("−", "-").split(" ± ")[0]) for text in browser.run(CELLS, 5)]
+    assert right == sorted(right, reverse=True)
     browser.run(SORT, 5)
-    moved = [float(text.replace("−", "-")) for text in browser.run(CELLS, 5)]
-    assert moved == sorted(moved)
+    right = [float(text.replace("−", "-").split(" ± ")[0]) for text in browser.run(CELLS, 5)]
+    assert right == sorted(right)
     browser.run(SORT, 0)
     assert browser.run(CELLS, 0)[0] == "cucumber"
     assert browser.run("return document.querySelectorAll('th[aria-sort]').length") == 1
@@ -216,10 +286,16 @@ def test_filtering(opened):
     assert browser.run("return document.getElementById('shown').textContent") == "4 of 400 shown"
     browser.run(SET, "search", "")
     browser.run(SET, "functional", "")
-    browser.run(SET, "verdict", NO_ERROR)
-    assert len(browser.run(CELLS, 0)) == sum(row.verdict == NO_ERROR for row in report.rows)
-    browser.run(SET, "verdict", ERROR)
-    assert len(browser.run(CELLS, 0)) == sum(row.verdict == ERROR for row in report.rows)
+    for verdict in {row.verdict for row in report.rows}:
+        browser.run(SET, "verdict", verdict)
+        assert len(browser.run(CELLS, 0)) == sum(row.verdict == verdict for row in report.rows) > 0
+
+
+def test_filtering_by_every_verdict(opened):
+    browser = opened(with_verdicts(WITHIN, WITHIN, WITHIN, UNTRUSTED, UNTRUSTED, NO_ERROR, ERROR, ERROR, ERROR, ERROR))  # noqa: F811
+    for verdict, count in {WITHIN: 3, UNTRUSTED: 2, NO_ERROR: 1, ERROR: 4}.items():
+        browser.run(SET, "verdict", verdict)
+        assert browser.run(CELLS, 3) == [f"{SYMBOL[verdict]} {verdict}"] * count
 
 
 def test_nasty_names_in_the_browser(opened):
@@ -242,9 +318,10 @@ def test_reading_needs_no_javascript(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", [*REPORTS, "four verdicts"])
 def test_page_never_scrolls_sideways_and_is_legible(opened, name, width, scheme):
-    browser = opened(REPORTS[name](), width, 844, scheme)  # noqa: F811
+    report = REPORTS[name]() if name in REPORTS else with_verdicts(ERROR, UNTRUSTED, NO_ERROR, WITHIN)
+    browser = opened(report, width, 844, scheme)  # noqa: F811
     assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.run(CONTRAST) > 4.5
 

@@ -8,7 +8,7 @@ import pytest
 import taddaa
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
 from taddaa.show import plot, series
-from taddaa.verdict.outcome import ERROR, UNTRUSTED
+from taddaa.verdict.outcome import ERROR, UNTRUSTED, VERDICTS, WITHIN
 
 REPORTS = {"demo": demo_report, "wide": wide_report, "doubtful": doubtful_report, "clean": clean_report}
 PICTURES = {
@@ -97,6 +97,29 @@ def test_untrusted_rows_get_no_bar():
     axes = plot.forest(doubtful_report()).axes[0]
     assert {row.verdict for row in doubtful_report().rows} == {UNTRUSTED}
     assert all(line.get_linewidth() < 3 for line in axes.lines)
+
+
+def test_each_verdict_has_its_own_colour_and_marker():
+    for table in (plot.COLOUR, plot.MARKER):
+        assert set(table) == set(VERDICTS) and len(set(table.values())) == len(VERDICTS)
+    report = replace(demo_report(), rows=tuple(replace(row, verdict=WITHIN) for row in demo_report().rows))
+    axes = plot.forest(report).axes[0]
+    marks = [line for line in axes.lines if line.get_marker() == "^" and len(line.get_xdata()) == 1]
+    assert len(marks) == 10 and {line.get_color() for line in marks} == {plot.GREEN}
+    assert all(line.get_linewidth() < 3 for line in axes.lines)  # no bar: the size of the error does not matter
+
+
+def test_the_tolerance_is_a_band_around_zero():
+    report = demo_report()
+    bands = {bar.get_y() + 0.5: (bar.get_x(), bar.get_width()) for bar in plot.forest(report).axes[0].patches}
+    for y, row in enumerate(report.worst()):
+        allowed = 0.15 if row.functional == "variance" else 0.1
+        np.testing.assert_allclose(bands[y], [-allowed, 2 * allowed])
+    axes = plot.forest(report, tolerance=0.3).axes[0]
+    assert {bar.get_width() for bar in axes.patches} == {0.6}
+    narrow = replace(report, rows=tuple(replace(row, lower=-0.001, upper=0.001) for row in report.rows))
+    low, high = plot.forest(narrow).axes[0].get_xlim()
+    assert low < -0.15 and high > 0.15  # the band is seen whole
 
 
 def test_infinite_intervals_reach_the_edge():

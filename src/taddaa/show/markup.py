@@ -5,19 +5,24 @@ from collections.abc import Iterable
 
 from ..report.parts import Row
 from ..report.report import Report
+from ..report.right_value import q_says, right_value
 from ..report.sentences import would_see
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from . import series
 from .svg import CLASS, clean
 
-SYMBOL = {ERROR: "●", UNTRUSTED: "□", NO_ERROR: "◆"}
+SYMBOL = {ERROR: "●", UNTRUSTED: "□", NO_ERROR: "◆", WITHIN: "▲"}
 COLUMNS = (
     ("parameter", "word", "the parameter, or the function of the parameters"),
     ("functional", "word", "what about it"),
     ("wrong by at least", "word", "the lower bound on the approximation's error, in words"),
     ("verdict", "word", "what may be said about this quantity"),
     ("q says", "", "the approximation's own value"),
-    ("moved to", "", "the value after the chains moved towards the target"),
+    (
+        "right value",
+        "",
+        "the posterior's own value with its interval; in brackets, where it is not known: where the chains were at the end",
+    ),
     ("relative", "", "the bound in moved standard deviations; for variances in log variance"),
     ("would see", "", "the smallest error that would have been found (19 times in 20)"),
     ("ρ²", "", "how much the chains still remember of their start; below 0.1 is good"),
@@ -38,14 +43,26 @@ def number(value: float, shown: str | None = None) -> str:
     return f'<td data-v="{sortable}">{digits(value) if shown is None else shown}</td>'
 
 
+def right(row: Row) -> str:
+    """The right value; where it is not known, in brackets and softly, where the chains were."""
+    shown = right_value(row)
+    if shown:
+        return number(row.corrected, minus(shown))
+    return number(row.moved, f'<span class="soft">({digits(row.moved)})</span>' if math.isfinite(row.moved) else None)
+
+
+def minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
 def digits(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return "—" if math.isnan(value) else f"{value:.3g}".replace("-", "−")
+    return "—" if math.isnan(value) else minus(f"{value:.3g}")
 
 
 def counts(report: Report) -> dict[str, int]:
-    return {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in (ERROR, UNTRUSTED, NO_ERROR)}
+    return {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in VERDICTS}
 
 
 def plural(count: int, one: str, many: str) -> str:
@@ -98,7 +115,7 @@ def row_of(row: Row) -> str:
         f'<tr data-verdict="{row.verdict}"><td class="word name"><bdi{full}>{clean(row.parameter)}</bdi></td>'
         f'<td class="word">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row)}</td>'
         f'<td class="word {CLASS[row.verdict]}-ink"{why}>{SYMBOL[row.verdict]} {row.verdict}</td>'
-        f"{number(row.approximation)}{number(row.moved)}"
+        f"{number(row.approximation, minus(q_says(row)) if math.isfinite(row.approximation) else None)}{right(row)}"
         f"{number(row.relative_bound) if row.verdict == ERROR else number(0.0, '—')}"
         f"{number(row.detectable, would_see(row))}{number(row.rho2, f'{row.rho2:.2f}')}</tr>"
     )

@@ -35,7 +35,7 @@ def report_to_html(report: Report) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>TADDAA: {sections.TITLE[report.verdict].lower()}</title><style>{style}</style></head>\n'
+        f'<link rel="icon" href="data:,"><title>TADDAA: {sections.title(report).lower()}</title><style>{style}</style></head>\n'
         "<body><main><h1>TADDAA report: how wrong is this approximate posterior, at least?</h1>\n"
         + "\n".join(body)
         + f"\n</main><script>{script}</script></body></html>\n"

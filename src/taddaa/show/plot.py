@@ -10,29 +10,32 @@ import numpy as np
 
 from ..errors import require
 from ..report.report import Report
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
-COLOUR = {ERROR: VERMILION, UNTRUSTED: ORANGE, NO_ERROR: BLUE}
-MARKER = {ERROR: "o", UNTRUSTED: "s", NO_ERROR: "D"}
+COLOUR = {ERROR: VERMILION, UNTRUSTED: ORANGE, NO_ERROR: BLUE, WITHIN: GREEN}
+MARKER = {ERROR: "o", UNTRUSTED: "s", NO_ERROR: "D", WITHIN: "^"}
 SERIES = [(BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"), (ORANGE, (0, (5, 1))), (GREY, (0, (1, 1)))]
 SERIES_MARKERS = "oDs^vP"
 SCALE = "movement away from the approximation\n(means and quantiles: moved standard deviations; variances: log variance)"
 
 
 def forest(report: Report, top: int = 20, tolerance: float | None = None) -> "Figure":
-    """Movement intervals, worst first; thick bars reach from zero to the bound. `tolerance` shades errors that do not matter."""
+    """Movement intervals, worst first; thick bars reach from zero to the bound. In the pale band errors do not matter.
+
+    Its half-width is the report's own tolerance for each row, or `tolerance`, in relative units, for all.
+    """
     shown = series.forest(report, top)
     count = len(shown.rows)
     figure, (axes,) = _figure(1, width=7.5, height=1.5 + 0.3 * count)
-    if tolerance is not None:
-        axes.axvspan(-tolerance, tolerance, color=GREY, alpha=0.12, lw=0, label=f"tolerance ±{tolerance:g}")
+    allowed = shown.tolerance if tolerance is None else np.full(count, tolerance)
+    axes.barh(np.arange(count), 2 * allowed, left=-allowed, height=1.0, color=GREEN, alpha=0.13, lw=0, label="tolerance")
     axes.axvline(0, color="black", lw=0.8)
-    low, high = _span(np.concatenate([shown.lower, shown.upper, shown.estimate]))
+    low, high = _span(np.concatenate([shown.lower, shown.upper, shown.estimate, allowed, -allowed]))
     for y, row in enumerate(shown.rows):
         colour = COLOUR[row.verdict]
         axes.plot(np.clip([shown.lower[y], shown.upper[y]], low, high), [y, y], color=colour, lw=1.2)

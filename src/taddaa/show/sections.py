@@ -1,11 +1,13 @@
 """The sections of the page, from the verdict to how to read it."""
 
+import math
 from collections.abc import Iterable
 
 from ..report.parts import Row
 from ..report.report import Report
+from ..report.tolerance import in_words
 from ..verdict.checks.registry import question
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series, svg
 from .markup import (
     COLUMNS,
@@ -28,14 +30,18 @@ from .svg import CLASS, clean
 
 MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
 NAMED = 8  # quantities that share a reason
-TITLE = {ERROR: "Errors found", UNTRUSTED: "Could not be judged", NO_ERROR: "No error found"}
+TITLE = {ERROR: "Errors found", UNTRUSTED: "Could not be judged", NO_ERROR: "No error found", WITHIN: "Within tolerance"}
+
+
+def title(report: Report) -> str:
+    return "Far from the posterior" if report.far else TITLE[report.verdict]
 
 
 def verdict(report: Report) -> str:
     count = counts(report)
     chips = "".join(f'<span class="{CLASS[v]}-ink">{SYMBOL[v]} {count[v]} {plural_verdict(v, count[v])}</span>' for v in count if count[v])
     return (
-        f'<section class="verdict {CLASS[report.verdict]}"><strong>{TITLE[report.verdict]}</strong>'
+        f'<section class="verdict {CLASS[report.verdict]}"><strong>{title(report)}</strong>'
         f'<p>{clean(report.headline)}</p>{_by_functional(report)}<div class="chips">{chips}</div></section>'
     )
 
@@ -61,13 +67,24 @@ def conclusions(report: Report) -> str:
             f"The approximation is wrong about the {count[ERROR]} {plural(count[ERROR], 'quantity', 'quantities')} marked "
             f"<b>error</b>, each by at least the amount in its row ({about.level:.0%} confidence, {together})."
         )
-        not_may.append("That an error is no larger than that. It is a least, not an estimate.")
+        not_may.append("That an error is no larger than its bound. That is a least; the right value is the estimate.")
+    if count[WITHIN]:
+        may.append(
+            f"The approximation's own {plural(count[WITHIN], 'value', 'values')} of the {count[WITHIN]} "
+            f"{plural(count[WITHIN], 'quantity', 'quantities')} marked <b>within tolerance</b> can be used: surely wrong by less than "
+            f"{clean(in_words(report))}."
+        )
     if count[NO_ERROR]:
         may.append(
             f"For the {count[NO_ERROR]} {plural(count[NO_ERROR], 'quantity', 'quantities')} marked <b>no error found</b>, "
             "an error larger than <i>would see</i> would very likely have shown."
         )
         not_may.append("That a quantity with no error found is right: it may be wrong by less than <i>would see</i>.")
+    if not all(math.isnan(row.corrected) for row in report.rows):
+        may.append("<b>Right values</b> can be used in place of the approximation's, with their intervals (<code>report.corrected</code>).")
+        not_may.append(
+            "That a right value is known better than the checks can tell: it needs chains that came to rest, and tails that they reached."
+        )
     if report.usable:
         may.append(f"The {len(report.moved_draws)} moved draws pass every check and may stand in for posterior draws.")
     if count[UNTRUSTED]:
@@ -120,6 +137,7 @@ def pictures(report: Report) -> str:
         figure(
             svg.forest(shown),
             "How far each of the worst quantities moved, with its confidence interval; a thick bar reaches from zero to the bound. "
+            "In the pale band errors do not matter. "
             f"Means and quantiles in moved standard deviations, variances in log variance. {sentence(shown.rest)}",
             "wide",
         ),
@@ -190,10 +208,14 @@ HOW_TO_READ = """<section><h2>How to read this page</h2>
 <p>Many short Markov chains were started at draws of the approximation <i>q</i> and moved towards the true posterior (the target).
 If <i>q</i> were right, nothing would change on average. What did change, <i>q</i> had wrong, by at least as much as it surely changed.</p>
 <ul>
-<li><b>wrong by at least</b> is a lower bound. The true error may be larger, because the chains are short.</li>
-<li>A <b>variance</b> is compared on the log scale: a relative bound of 0.69 is a factor of 2. Means and quantiles count in standard
-deviations of the moved draws.</li>
+<li><b>error</b>: <i>q</i> is wrong by at least the amount under <i>wrong by at least</i>. The true error may be larger, because the
+chains are short.</li>
+<li><b>within tolerance</b>: the error is surely too small to matter, whether or not it is zero. Use it.</li>
 <li><b>no error found</b> is not proof of accuracy. It says that an error of <i>would see</i> (×2: a factor of 2, for
 variances) would have shown.</li>
-<li><b>untrusted</b> means that a check of the run failed for this quantity, so neither of the two can be said.</li>
+<li><b>untrusted</b> means that a check of the run failed for this quantity, so none of these can be said.</li>
+<li>The <b>right value</b> is the posterior's own, with its interval. A bound needs only that the chains moved; the right value needs that
+they came to rest, which the checks ask. Where they doubt it, the value in brackets is only where the chains were at the end.</li>
+<li>A <b>variance</b> is compared on the log scale: a relative bound of 0.69 is a factor of 2. Means and quantiles count in standard
+deviations of the moved draws.</li>
 </ul></section>"""

@@ -9,8 +9,9 @@ import numpy as np
 from ..errors import InputError
 from ..report.parts import Row
 from ..report.report import Report
+from ..report.tolerance import tolerances
 from ..verdict.checks.settled import still_moving
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
 
 RHO2_CUTOFF = 0.1
 BAND = 2.0  # standard errors
@@ -26,6 +27,7 @@ class Forest:
     lower: np.ndarray
     upper: np.ndarray
     bound: np.ndarray  # with the movement's sign
+    tolerance: np.ndarray  # errors up to it do not matter
     rest: str
 
 
@@ -81,11 +83,13 @@ def forest(report: Report, top: int = 20) -> Forest:
     unit = units(report)[index]
     last, reference = report.paths.estimate[-1, index], report.paths.reference[index]
     lower, upper = (np.array([getattr(row, side) for row in rows]) for side in ("lower", "upper"))
+    allowed = tolerances(report.provenance.settings)
+    tolerance = np.array([allowed.of(row.functional) for row in rows])
     with np.errstate(invalid="ignore", divide="ignore"):
         # The interval pools late states, so its own middle is the better estimate than the last snapshot where both exist.
         middle = np.where(np.isfinite(lower + upper), (lower + upper) / 2, last - reference)
         bound = np.array([row.bound * (1 if row.lower > 0 else -1) for row in rows])
-        return Forest(rows, middle / unit, lower / unit, upper / unit, bound / unit, _rest(report.worst()[len(rows) :]))
+        return Forest(rows, middle / unit, lower / unit, upper / unit, bound / unit, tolerance, _rest(report.worst()[len(rows) :]))
 
 
 def movements(report: Report, rows: Sequence[int] | None = None, top: int = 6) -> list[Movement]:
@@ -128,10 +132,9 @@ def bounds(reports: Mapping[str, Report], top: int = 20) -> Bounds:
     if not reports:
         raise InputError("reports must hold at least one report, got none")
     tables = [{(row.functional, row.parameter): row for row in report.rows} for report in reports.values()]
-    order = {ERROR: 0, UNTRUSTED: 1, NO_ERROR: 2}
     keys = sorted(
         dict.fromkeys(key for table in tables for key in table),
-        key=lambda key: min((order[t[key].verdict], -t[key].relative_bound) for t in tables if key in t),
+        key=lambda key: min((VERDICTS.index(t[key].verdict), -t[key].relative_bound) for t in tables if key in t),
     )
     shown = keys[: _at_least_one(top)]
     bound = np.array([[table[key].relative_bound if key in table else math.nan for table in tables] for key in shown])
@@ -216,7 +219,7 @@ def _rest(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     parts = []
-    for verdict in (ERROR, UNTRUSTED, NO_ERROR):
+    for verdict in VERDICTS:
         some = [row for row in rows if row.verdict == verdict]
         if some:
             up_to = f" of at most {max(row.relative_bound for row in some):.2g}" if verdict == ERROR else ""

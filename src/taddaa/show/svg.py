@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED
+from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series
 
-CLASS = {ERROR: "error", UNTRUSTED: "untrusted", NO_ERROR: "fine"}
+CLASS = {ERROR: "error", UNTRUSTED: "untrusted", NO_ERROR: "fine", WITHIN: "within"}
 MOST_POINTS = 400  # of a line; more are not seen
 LETTER = 6.7  # pixels, about, of the 12-pixel font
 
@@ -76,16 +76,19 @@ class Frame:
 
 
 def forest(shown: series.Forest) -> str:
-    """Intervals, worst first, with thick bars from zero to each bound."""
+    """Intervals, worst first, with thick bars from zero to each bound, on a pale band of errors that do not matter."""
     names = [series.name(row, 44) for row in shown.rows]
     left = int(max(len(name) for name in names) * LETTER) + 14
-    values = np.concatenate([shown.lower, shown.upper, shown.estimate])
-    finite = np.append(values[np.isfinite(values)], 0.0)
+    values = np.concatenate([shown.lower, shown.upper, shown.estimate, shown.tolerance, -shown.tolerance])
+    finite = values[np.isfinite(values)]
     span = _wide((float(finite.min()), float(finite.max())))
     pad = 0.03 * (span[1] - span[0])
     height = 20 * len(names) + 46
     frame = Frame(760, height, (span[0] - pad, span[1] + pad), (0, 1), (left, 6, 40, 12))
     zero = float(frame.x(0.0))
+    for i, allowed in enumerate(shown.tolerance):
+        edge, other = float(frame.x(-allowed)), float(frame.x(allowed))
+        frame.parts.append(f'<rect class="band" x="{edge:.1f}" y="{frame.top + 20 * i}" width="{other - edge:.1f}" height="20"/>')
     frame.segment(zero, frame.top, zero, frame.bottom, "zero")
     for i, (row, name) in enumerate(zip(shown.rows, names, strict=True)):
         y, kind = frame.top + 20 * i + 10, CLASS[row.verdict]
@@ -166,6 +169,8 @@ def _mark(x: float, y: float, kind: str) -> str:
         return f'<circle class="mark {kind}" cx="{x:.1f}" cy="{y}" r="4"/>'
     if kind == "untrusted":
         return f'<rect class="mark {kind}" x="{x - 3.5:.1f}" y="{y - 3.5}" width="7" height="7"/>'
+    if kind == "within":
+        return f'<path class="mark {kind}" d="M{x:.1f} {y - 5}l5 9h-10z"/>'
     return f'<path class="mark {kind}" d="M{x:.1f} {y - 4.5}l4.5 4.5-4.5 4.5-4.5-4.5z"/>'
 
 
