@@ -1,8 +1,10 @@
 """The demo's fit is honest, its truth is right, and its report shows what its words say."""
 
+import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,7 +51,7 @@ def test_means_are_fine_and_variances_are_not():
     truth = dict(zip([*demo.NAMES, report.rows[-1].parameter], demo.true_variances(), strict=True))
     for row in report.rows:
         if row.functional == "mean":
-            assert row.verdict == "no error found"
+            assert row.verdict in ("no error found", "within tolerance")
         else:
             error = abs(np.log(truth[row.parameter] / row.approximation))
             assert row.verdict == "error"
@@ -61,6 +63,18 @@ def test_closing_tells_both_sides():
     words = demo.closing(demo_report())
     assert words.count("too small") == 4
     assert words.count("too large") == 1
+    rights = [line for line in words.splitlines() if "; right value " in line]
+    assert len(rights) == 5
+    for line in rights:
+        value, half, truth = map(float, re.search(r"right value (\S+) ± (\S+), in truth (\S+)$", line).groups())
+        assert abs(value - truth) < 1.1 * half
+
+
+def test_closing_says_what_the_verdict_allows():
+    rows = tuple(replace(row, verdict="untrusted", corrected=np.nan) for row in demo_report().rows)
+    words = demo.closing(replace(demo_report(), rows=rows))
+    assert "at least" not in words.partition("So: take")[0].partition("factor of")[2]
+    assert words.count("untrusted ") == 5 and "; right value " not in words
 
 
 def test_command_explains_itself(capsys):

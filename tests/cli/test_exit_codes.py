@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from test_cli import GOOD, QUICK
@@ -13,7 +14,7 @@ from sample_reports import clean_report, demo_report
 from taddaa import cli
 from taddaa.cli import commands, interrupts
 
-FINE, FOUND, WRONG_USE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 4, 130, 143
+FINE, FOUND, WRONG_USE, DOUBTFUL, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 # Where the tests themselves run in the background, SIGINT is ignored, and the child would inherit that.
 COMMAND = [*(["env", "--default-signal=INT,TERM"] if sys.platform == "linux" else []), sys.executable, "-m", "taddaa.cli"]
 
@@ -28,6 +29,34 @@ def stored(tmp_path):
 def shell(line: str, folder) -> subprocess.CompletedProcess:
     line = line.replace("taddaa", f"{sys.executable} -m taddaa.cli", 1)
     return subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+
+
+# Verdicts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (("within tolerance", "within tolerance"), FINE),
+        (("within tolerance", "no error found"), FINE),
+        (("within tolerance", "untrusted"), DOUBTFUL),
+        (("within tolerance", "error"), FOUND),
+        (("untrusted", "error"), FOUND),
+    ],
+)
+def test_each_verdict_has_its_exit_code(tmp_path, verdicts, code):
+    """The first row has a bound above zero, which alone is no reason to fail."""
+    pairs = zip(demo_report().rows, verdicts, strict=False)
+    rows = tuple(replace(row, verdict=verdict, bound=0.05, relative_bound=0.05) for row, verdict in pairs)
+    paths = demo_report().paths
+    first = {name: getattr(paths, name)[..., :2] for name in ("estimate", "error", "rho2", "reference", "unit")}
+    checks = tuple(replace(check, rows=None) for check in demo_report().checks)
+    report = replace(demo_report(), rows=rows, paths=replace(paths, **first), checks=checks)
+    report.to_json(tmp_path / "report.json")
+    assert cli.main(["show", str(tmp_path / "report.json"), "--fail-above", "0"]) == code
+    fine = replace(report, rows=tuple(replace(row, verdict="within tolerance") for row in rows))
+    fine.to_json(tmp_path / "fine.json")
+    assert cli.main(["compare", str(tmp_path / "fine.json"), str(tmp_path / "report.json")]) == code
 
 
 # Streams --------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
+from ..report.parts import Row
 from ..report.report import Report
+from ..report.right_value import right_value
+from ..verdict.outcome import ERROR
 
 NAMES = ("intercept", "seed 73", "cucumber", "seed 73 × cucumber")
 GERMINATED = np.array([99.0, 49.0, 201.0, 75.0])  # seed 75 in bean, 73 in bean, 75 in cucumber, 73 in cucumber
@@ -111,15 +114,21 @@ def closing(report: Report) -> str:
     lines = ["This problem is small enough to compute the truth (by four-dimensional quadrature). Variances were wrong by a factor of", ""]
     for row in report.rows:
         if row.functional == "variance":
-            wrong = np.log(exact[row.parameter] / row.approximation)
+            truth = exact[row.parameter]
+            wrong = np.log(truth / row.approximation)
             side = "too small" if wrong > 0 else "too large"
-            found = f"at least {np.exp(row.bound):.2f}" if row.bound > 0 else "no error found"
-            lines.append(f"  {row.parameter:<30}{found:<16} in truth {np.exp(abs(wrong)):.2f} ({side})")
+            found = f"at least {np.exp(row.bound):.2f}" if row.verdict == ERROR else row.verdict
+            lines.append(f"  {row.parameter:<30}{found:<16} in truth {np.exp(abs(wrong)):.2f} ({side})" + _beside(row, truth))
     lines += [
         "",
         "So: take this fit's means, not its uncertainties. The coefficients are far less certain than it says, and the prediction",
-        "that adds them up is more certain. A bound says how wrong at least, never how wrong at most.",
+        "that adds them up is more certain. A bound says how wrong at least; report.corrected has the right values to use instead.",
         "",
         "Your own model: write problem() in a file and run `taddaa run FILE.py`, or call taddaa.diagnose(target, approximation).",
     ]
     return "\n".join(lines)
+
+
+def _beside(row: Row, truth: float) -> str:
+    right = right_value(row)
+    return f"; right value {right}, in truth {truth:.3g}" if right else ""
