@@ -33,7 +33,7 @@ def of_the_demo() -> dict:
     mean, sd = demo.fit()
     wider = taddaa.diagnose(**{**arguments, "approximation": taddaa.Gaussian(mean, np.sqrt(3) * sd)}, seed=0)
     return {
-        "forest": plot.forest(report, tolerance=0.1),
+        "forest": plot.forest(report),
         "movement": plot.movement(report, top=3),
         "correlation": plot.correlation(report),
         "marginals": plot.marginals(report, top=3),
