@@ -115,8 +115,14 @@ def test_threshold_decides_between_0_and_1(good):
 
 def test_untrusted_is_exit_code_3(tmp_path):
     path = tmp_path / "far.py"
-    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[5.0, 0.0], [0.01, 1.0]"))
+    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[8.0, 0.0], [0.01, 1.0]"))
     assert run("run", path, "--chains", "50", "--iterations", "2", "--quiet", "--fail-above", "1e9")[0] == 3
+
+
+def test_a_fit_in_the_wrong_place_is_exit_code_1_whatever_its_rows_say(tmp_path):
+    path = tmp_path / "far.py"
+    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[90.0, 0.0], [0.01, 1.0]"))
+    assert run("run", path, "--chains", "50", "--iterations", "2", "--quiet", "--fail-above", "1e9")[0] == 1
 
 
 def test_quiet_prints_nothing(good, capsys):
@@ -264,7 +270,7 @@ def test_show_fails_only_above_the_threshold(stored, tmp_path):
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "damaged"),
-        (lambda text: text.replace('"version": 1', '"version": 99'), "version 99"),
+        (lambda text: text.replace('"version": 2', '"version": 99'), "version 99"),
         (lambda text: "{}", "not a report"),
         (lambda text: "[]", "not"),
         (lambda text: "", "not"),

@@ -12,7 +12,7 @@ import pytest
 import taddaa
 from taddaa import DiagnosisError, Gaussian, InputError, Mean, Quantile, Report, Settings, Target, Variance
 from taddaa.report.refit import changes, changes_text
-from taddaa.report.sentences import sentence
+from taddaa.report.sentences import sentence, size
 
 COLUMNS = [
     "parameter",
@@ -403,7 +403,9 @@ def test_a_table_claims_what_the_verdict_allows(report):
     """A variance's error is written as the factor; an untrusted row has neither a bound nor a size that would have shown."""
     narrow = next(row for row in report.rows if row.verdict == "error" and row.functional == "variance")
     line = next(line for line in str(report).splitlines() if line.startswith(f"{narrow.parameter} ") and " variance " in line)
-    assert f"×{np.exp(narrow.bound):.3g} " in line and f"×{np.exp(narrow.detectable):.3g} " in line
+    assert f"×{np.exp(narrow.bound):.3g} " in line
+    assert [size(narrow, value) for value in (0.18, 0.000532, 0.0, np.inf)] == ["×1.2", "×1.00053", "×1", "∞"]
+    assert f" {size(narrow, narrow.detectable)} " in line
     unknown = {"corrected": np.nan, "corrected_lower": np.nan, "corrected_upper": np.nan}
     other = replace(report.rows[0], parameter="other", corrected=3.412, corrected_lower=3.402, corrected_upper=3.422)
     doubted = replace(report, rows=(replace(narrow, verdict="untrusted", reason="a reason", moved=1.25, **unknown), other))

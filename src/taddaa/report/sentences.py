@@ -88,7 +88,11 @@ def size(row: Row, value: float) -> str:
     """A bound or detectable error as a reader takes it: for a variance the factor, otherwise the number."""
     if math.isinf(value):
         return "∞"
-    return f"×{math.exp(min(value, 700)):.3g}" if row.functional == "variance" else f"{value:.3g}"
+    if row.functional != "variance":
+        return f"{value:.3g}"
+    if 1e-5 < value < 0.01:  # ×1 would say nothing
+        return f"×{math.exp(value):.{1 - math.floor(math.log10(value))}f}"
+    return f"×{math.exp(min(value, 700)):.3g}"
 
 
 def least_error(row: Row) -> str:

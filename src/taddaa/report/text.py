@@ -67,7 +67,8 @@ def _legend(report: Report, known: bool) -> list[str]:
     entries = [(verdict, about[verdict]) for verdict in VERDICTS if verdict in found]
     if known:
         bare = any(math.isnan(row.corrected) for row in report.rows)
-        words = "the posterior's own, with its interval; it rests on the chains having come to rest, which the checks ask."
+        words = "the posterior's own, with its interval (without ±: known to all digits shown). "
+        words += "It rests on the chains having come to rest, which the checks ask."
         entries.append(("right value", words + " In brackets: not known, only where the chains were at the end." * bare))
     return [line for word, text in entries for line in _wrapped(f"{word}: {text}")]
 
