@@ -114,9 +114,12 @@ def test_threshold_decides_between_0_and_1(good):
 
 
 def test_untrusted_is_exit_code_3(tmp_path):
-    path = tmp_path / "far.py"
-    path.write_text(GOOD.replace("[0.0, 0.0], [1.0, SD]", "[8.0, 0.0], [0.01, 1.0]"))
-    assert run("run", path, "--chains", "50", "--iterations", "2", "--quiet", "--fail-above", "1e9")[0] == 3
+    """Far too few iterations, and no more of them allowed."""
+    path = tmp_path / "doubtful.py"
+    start = GOOD.partition("    return logdensity, ")[0]
+    few = "'settings': taddaa.Settings(chains=50, iterations=2, budget=1)"
+    path.write_text(f"{start}    return {{'target': logdensity, 'approximation': taddaa.Gaussian([30.0, 0.0], [0.01, 1.0]), {few}}}\n")
+    assert run("run", path, "--quiet", "--fail-above", "1e9")[0] == 3
 
 
 def test_a_fit_in_the_wrong_place_is_exit_code_1_whatever_its_rows_say(tmp_path):
