@@ -177,9 +177,8 @@ def test_a_moment_that_does_not_exist_is_untrusted_and_tells_nothing_of_others()
         report = diagnose(target, draws, functionals=[Mean(), Variance(), Quantile(0.25), Quantile(0.75)], seed=seed)
         verdict = {(row.parameter, row.functional): row.verdict for row in report.rows}
         assert verdict["x[0]", "mean"] == verdict["x[0]", "variance"] == "untrusted"
-        assert {verdict["x[0]", "q0.25"], verdict["x[0]", "q0.75"], verdict["x[1]", "mean"], verdict["x[1]", "variance"]} == {
-            "no error found"
-        }
+        others = {verdict["x[0]", "q0.25"], verdict["x[0]", "q0.75"], verdict["x[1]", "mean"], verdict["x[1]", "variance"]}
+        assert others <= {"no error found", "within tolerance"}
 
 
 def far_fit():

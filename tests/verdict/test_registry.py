@@ -18,7 +18,7 @@ def result(name: str, passed: bool = False, **changes) -> Check:
 
 def judged(*bounds: float):
     none = np.zeros(len(bounds), bool)
-    return SimpleNamespace(bound=np.array(bounds), unknown=none, unseen=none)
+    return SimpleNamespace(bound=np.array(bounds), unknown=none, unseen=none, within=none)
 
 
 def test_chains_run_on_only_for_what_iterations_cure():
