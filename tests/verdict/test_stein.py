@@ -56,6 +56,10 @@ def used_quantile(values, p, projection, kernel, level):
     return stein.narrower(quantile_interval(values, p, level), stein.quantile(values, p, projection, kernel, level))
 
 
+def indicator(below, projection):
+    return stein._indicator_feature(below, projection, np.sort(projection.along.reshape(-1, projection.along.shape[-1]), axis=0))
+
+
 def width(interval):
     return interval.upper - interval.lower
 
@@ -104,7 +108,7 @@ def test_kernel_is_the_stein_operator_on_both_arguments():
 def test_features_and_kernel_have_mean_zero():
     x, g = scale_mixture(np.random.default_rng(2), 200_000)
     projection = stein.project(x, g, Diagonal(np.array([1.1, 1.1, 0.3])))
-    features = np.concatenate([stein._features(projection), stein._indicator_features(x <= 0.5, projection).mean(axis=1)[..., 3:]], axis=2)
+    features = np.concatenate([stein._features(projection), indicator(x <= 0.5, projection).mean(axis=1)[..., None]], axis=2)
     block = stein._kernel_block(x[:, 0], g[:, 0], np.ones((1, 3)), np.ones((1, 3)))
     for values in (features.reshape(len(features), -1), block):
         z = values.mean(axis=0) / values.std(axis=0) * np.sqrt(len(values))
@@ -279,10 +283,10 @@ def test_few_chains_never_fail_and_rarely_mislead(chains):
 
 def test_a_quantile_far_out_has_finite_features():
     t = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])[:, None, None]
-    features = stein._indicator_features(t <= -8.0, stein.Projection(t, -t))
+    features = indicator(t <= -8.0, stein.Projection(t, -t))
     assert np.all(np.isfinite(features))
     # For a standard normal the feature is the indicator less its probability, exactly.
-    np.testing.assert_allclose(features[:, 0, 0, 3], (t[:, 0, 0] <= -8.0) - special.ndtr(-8.0), atol=1e-12)
+    np.testing.assert_allclose(features[:, 0, 0], (t[:, 0, 0] <= -8.0) - special.ndtr(-8.0), atol=1e-12)
 
 
 def test_the_kernel_is_left_out_where_it_cannot_help():

@@ -134,8 +134,11 @@ def quantile(values: np.ndarray, p: float, projection: Projection, kernel: Kerne
     """Where the sharpened distribution function, and the ends of its confidence interval, cross p."""
     points = _points(values, p)
     count, rows = points.shape
-    shares = np.concatenate([(values <= point).mean(axis=1) for point in points], axis=1)  # (N, points · k)
-    features = np.concatenate([_indicator_features(values <= point, projection).mean(axis=1) for point in points], axis=1)
+    below = [values <= point for point in points]
+    shares = np.concatenate([part.mean(axis=1) for part in below], axis=1)  # (N, points · k)
+    common, ordered = _features(projection), np.sort(projection.along.reshape(-1, rows), axis=0)
+    own = [_indicator_feature(part, projection, ordered).mean(axis=1)[..., None] for part in below]
+    features = np.concatenate([np.concatenate([common, part], axis=2) for part in own], axis=1)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
     ridges = np.tile(regress(shares[:, middle], features[:, middle], kernel).ridges, count)
     estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges))
@@ -177,21 +180,19 @@ def _features(projection: Projection) -> np.ndarray:
     return _polynomials(projection).mean(axis=1)
 
 
-def _indicator_features(below: np.ndarray, projection: Projection) -> np.ndarray:
-    """The polynomials', and that of Stein's solution for 1{t ≤ c} under a normal: Φ(t)Φ(−c)/φ(t) below c, Φ(c)Φ(−t)/φ(t) above.
+def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.ndarray) -> np.ndarray:
+    """That of Stein's solution for 1{t ≤ c} under a normal: Φ(t)Φ(−c)/φ(t) below c, Φ(c)Φ(−t)/φ(t) above; (N, W, k).
 
     c is the state with as many at or below it: the very state that the indicator jumps at, where the quantity increases with t.
-    The ratios are those of erfcx, because in the far tails they would be 0/0.
+    `ordered` are all t (N · W, k) in order. The ratios are those of erfcx, because in the far tails they would be 0/0.
     """
     t, u = projection
-    ordered = np.sort(t.reshape(-1, t.shape[-1]), axis=0)
     rank = np.clip(np.rint(below.mean(axis=(0, 1)) * len(ordered)).astype(int), 1, len(ordered))
     c = ordered[rank - 1, np.arange(t.shape[-1])]
     lower = t <= c
     with np.errstate(over="ignore", invalid="ignore"):  # far outside, where a feature that is not finite is not used
         solution = np.sqrt(np.pi / 2) * special.erfcx(np.where(lower, -t, t) / np.sqrt(2)) * normal_cdf(np.where(lower, -c, c))
-        feature = solution * (u + t) + lower - normal_cdf(c)
-    return np.concatenate([_polynomials(projection), feature[..., None]], axis=-1)
+        return solution * (u + t) + lower - normal_cdf(c)
 
 
 def _sharp(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, ridges=None) -> Interval:
