@@ -349,6 +349,8 @@ def test_other_arguments(message, keywords):
     ("message", "make"),
     [
         (r"budget must be at least 1 .* at most 1e\+09, got 1e\+308", lambda: Settings(budget=1e308)),
+        (r"chains must be at most 1e\+15, .* got a larger number", lambda: Settings(chains=10**400)),
+        (r"mean_tolerance must be a positive number, got 1000", lambda: Settings(mean_tolerance=10**400)),
         (r"simultaneous must be True or False, got 'no'", lambda: Settings(simultaneous="no")),
         (r"jitter must lie in \[0, 1\), got 'x'", lambda: HMC(jitter="x")),
         (r"leapfrog must be a whole number from 1 to 10\*\*6, got True", lambda: HMC(leapfrog=True)),
@@ -437,6 +439,11 @@ def test_an_input_error_is_a_value_error():
     with pytest.raises(ValueError, match="between 0 and 1"):
         Quantile(2.0)
     assert issubclass(InputError, ValueError)
+
+
+def test_a_functional_that_is_infinite_everywhere_is_untrusted():
+    report = diagnose(standard, Q, [Mean(of=lambda x: x[0] / 0.0, name="ratio")], QUICK, seed=244)
+    assert [row.verdict for row in report.rows] == ["untrusted"]
 
 
 def test_infinite_functionals_are_untrusted_rows_and_not_nan():

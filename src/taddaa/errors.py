@@ -2,7 +2,7 @@
 
 from numbers import Integral
 
-LONGEST = 480  # letters of a message
+LONGEST = 380  # letters of a message
 
 
 class InputError(ValueError):

@@ -12,7 +12,7 @@ from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
 from .problem.functional import VARIANCE_INTERVALS
 
 LEAST_CHAINS = 10
-MOST_BUDGET = 1e9
+MOST_BUDGET, MOST = 1e9, 10**15
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Settings:
             raise InputError(f"level must lie strictly between 0 and 1 (0.95 is usual), got {self.level!r}")
         for name in ("mean_tolerance", "variance_tolerance"):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 < value < np.inf:
+            if not _is_number(value) or not 0 < value <= 1e300:
                 raise InputError(f"{name} must be a positive number, got {value!r}")
         if not _is_number(self.budget) or not 1 <= self.budget <= MOST_BUDGET:
             raise InputError(f"budget must be at least 1 (in planned iterations) and at most {MOST_BUDGET:.0e}, got {self.budget!r}")
@@ -133,3 +133,5 @@ def _one_of(name: str, value, allowed) -> None:
 def _whole(name: str, value, least: int, why: str) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least} ({why}), got {value!r}")
+    if value > MOST:
+        raise InputError(f"{name} must be at most {MOST:.0e}, which no machine comes to the end of, got a larger number")

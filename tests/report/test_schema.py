@@ -100,6 +100,7 @@ def test_every_field_has_its_place():
         (put("notes", [1]), "notes[0] must be a string, got 1"),
         (put("labels", ["a"]), "start_draws has 4 labels, but labels 1"),
         (put("paths", []), "paths must be an object"),
+        (put("paths.snapshots.0", "NaN"), "paths.snapshots[0] must be a number, got 'NaN'"),
         (put("paths.unit", [1.0]), "paths.unit has 1 rows, but rows 10"),
         (put("paths.unit.3", "x"), "paths.unit[3] must be a number"),
         (put("paths.estimate.1", [1.0]), "paths.estimate has 1 rows, but rows 10"),

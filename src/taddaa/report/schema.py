@@ -27,6 +27,7 @@ PLAIN: dict[Any, dict[str, Any]] = {
     NoneType: {"type": "null"},
 }
 VECTOR = {"type": "array", "items": NUMBER}
+COUNTS = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1e300}}
 MATRIX = {"type": "array", "items": VECTOR}
 # Of each array, what its axes count: arrays that share a word must agree.
 AXES = {
@@ -166,7 +167,7 @@ def _of_type(kind: Any) -> dict[str, Any]:
 
 
 def _array(path: str) -> dict[str, Any]:
-    return VECTOR if len(AXES[path]) == 1 else MATRIX
+    return COUNTS if path == "paths.snapshots" else VECTOR if len(AXES[path]) == 1 else MATRIX
 
 
 def _misfit_of_object(value: dict[str, Any], schema: dict[str, Any], path: str) -> str:

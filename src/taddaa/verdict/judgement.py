@@ -111,7 +111,8 @@ def _constant(questions: Questions, late: Sequence[np.ndarray]) -> np.ndarray:
 def _unseen(questions: Questions, late: Sequence[np.ndarray]) -> np.ndarray:
     """Rows of rare events: an interval from a handful of them is no interval."""
     differs = np.zeros(late[-1].shape, bool)
-    common = np.median(late[-1], axis=0)
+    with np.errstate(invalid="ignore"):  # half of them −∞ and half ∞ have no middle
+        common = np.median(late[-1], axis=0)
     for values in late[-questions.states :]:
         differs |= values != common
     return questions.per_row(differs.sum(axis=0) < LEAST_SEEN) & ~_exact(questions)
