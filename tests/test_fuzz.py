@@ -259,17 +259,36 @@ def test_any_damaged_checkpoint_is_refused_or_changes_nothing(examples, tmp_path
     path = tmp_path / "run.ckpt"
     expected = walked(path)
     whole = path.read_bytes()
+    with np.load(path) as content:
+        arrays = {name: content[name] for name in content.files}
 
     @settings(max_examples=examples)
     @given(st.integers(0, len(whole) - 1), st.binary(max_size=4), st.sampled_from([0, 1, 4, 100, 10**9]))
     def damage(place, put, length):
         path.write_bytes(whole[:place] + put + whole[place + length :])
+        read()
+
+    @settings(max_examples=examples)
+    @given(st.sampled_from(sorted(arrays)), st.integers(0, 10**6), st.sampled_from([0, 1, -1, math.nan, math.inf]))
+    def rewrite(name, place, value):
+        """With all of zip's own sums right."""
+        changed = {key: array.copy() for key, array in arrays.items()}
+        flat = changed[name].reshape(-1)
+        if not flat.size or (flat.dtype.kind != "f" and not math.isfinite(value)):
+            return
+        flat[place % flat.size] = value if value >= 0 or flat.dtype.kind != "u" else 1
+        with path.open("wb") as file:
+            np.savez(file, **changed)
+        read()
+
+    def read():
         try:
             assert walked(path) == expected
         except InputError as error:
             one_sentence(error)
 
     damage()
+    rewrite()
 
 
 @many(2, 25)
