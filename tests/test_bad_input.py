@@ -201,7 +201,7 @@ def test_a_spread_whose_powers_are_lost_is_refused(scale):
 def test_what_can_be_represented_is_called_right(centre, scale):
     """No false error close to those limits."""
     report = diagnose(*at(centre, scale), seed=3)
-    assert {row.verdict for row in report.rows} == {"no error found"}
+    assert {row.verdict for row in report.rows} <= {"no error found", "within tolerance"}
 
 
 # Targets -------------------------------------------------------------------------------------------------------------------

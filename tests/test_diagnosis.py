@@ -97,7 +97,7 @@ def test_our_settings_are_tighter(dim):
     tightness = np.array([row.bound for row in rows_of(report, "variance")]) / truth
     assert tightness.min() >= 0.7 and tightness.max() <= 1.0
     assert max(row.bound for row in rows_of(report, "mean")) == 0.0
-    assert {row.verdict for row in rows_of(report, "mean")} == {"no error found"}
+    assert {row.verdict for row in rows_of(report, "mean")} == {"within tolerance"}
     assert all(check.passed for check in report.checks)
     assert report.usable
 
@@ -148,7 +148,7 @@ def test_together_or_each_by_itself():
     """Intervals that hold together are wider by Bonferroni's factor, and nothing else changes."""
     _, precision, sd = paper_gaussian(2)
     target, q = Target(gaussian_logdensity, 2, data=precision), Gaussian(np.zeros(2), sd)
-    common = {"chains": 400, "iterations": 40, "budget": 1}
+    common = {"chains": 400, "iterations": 40, "budget": 1, "interval": "plain"}
     together, alone = (diagnose(target, q, settings=Settings(simultaneous=flag, **common)) for flag in (True, False))
     np.testing.assert_array_equal(together.moved_draws, alone.moved_draws)
     wide, narrow = together.rows[0], alone.rows[0]
@@ -160,7 +160,7 @@ def test_looking_more_than_once_is_paid_for():
     """With looks at T, 2T and 4T allowed, the first may spend half of 5 %."""
     _, precision, sd = paper_gaussian(2)
     target, q = Target(gaussian_logdensity, 2, data=precision), Gaussian(np.zeros(2), sd)
-    once, often = (diagnose(target, q, settings=Settings(chains=400, iterations=40, budget=budget)) for budget in (1, 4))
+    once, often = (diagnose(target, q, settings=Settings(chains=400, iterations=40, budget=budget, interval="plain")) for budget in (1, 4))
     assert often.cost.iterations == 40  # it settled at the first look
     ratio = (often.rows[0].upper - often.rows[0].lower) / (once.rows[0].upper - once.rows[0].lower)
     assert ratio == pytest.approx(stats.t.ppf(1 - 0.025 / 4 / 2, 399) / stats.t.ppf(1 - 0.05 / 4 / 2, 399), rel=1e-6)
@@ -251,7 +251,7 @@ def test_a_missing_jacobian_is_caught():
     """τ ~ Gamma(3, 1) on the log scale: exact draws are fine against the right density, and wrong without the Jacobian."""
     exact = log_gamma_draws(3.0, 2000)
     right = diagnose(Target(lambda x: jnp.sum(3.0 * x - jnp.exp(x)), 2), exact)
-    assert {row.verdict for row in right.rows} == {"no error found"}
+    assert {row.verdict for row in right.rows} <= {"no error found", "within tolerance"}
     wrong = diagnose(Target(lambda x: jnp.sum(2.0 * x - jnp.exp(x)), 2), exact)
     truth = special.digamma(2.0) - special.digamma(3.0)
     for row in rows_of(wrong, "mean"):
@@ -266,7 +266,7 @@ def test_two_modes_are_found_by_other_starts():
 
     target, one_mode = Target(logdensity, 2), Gaussian([3.0, 3.0], [1.0, 1.0])
     blind = diagnose(target, one_mode)
-    assert {row.verdict for row in rows_of(blind, "mean")} == {"no error found"}
+    assert {row.verdict for row in rows_of(blind, "mean")} <= {"no error found", "within tolerance"}  # what no chain comes near is not seen
     for other in ("inflated", Gaussian([-3.0, -3.0], [1.0, 1.0])):
         report = diagnose(target, one_mode, other_starts=other)
         arms = next(check for check in report.checks if check.name == "arms agree")

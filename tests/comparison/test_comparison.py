@@ -156,7 +156,7 @@ def test_reasons_for_heavy_tails_for_draws_and_for_no_support():
 
 @pytest.fixture(scope="module")
 def compared():
-    draws = EXACT.sample(np.random.default_rng(9), 2000)
+    draws = EXACT.sample(np.random.default_rng(10), 2000)
     narrow = Gaussian(np.zeros(DIM), CONDITIONAL_SD / 3)
     approximations = {"mean-field": MEAN_FIELD, "exact": EXACT, "again": EXACT, "narrow": narrow, "draws": Draws(draws)}
     return compare(approximations, TARGET, [Mean(), Variance()], seed=2)

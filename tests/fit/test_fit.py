@@ -208,7 +208,7 @@ def test_a_fit_is_frozen_and_its_approximation_is_diagnosed():
     with pytest.raises(FrozenInstanceError):
         found.converged = False
     report = taddaa.diagnose(GAUSSIAN, found.approximation, seed=1)  # one seed in twenty may raise a false alarm
-    assert {row.verdict for row in report.rows} == {"no error found"}
+    assert {row.verdict for row in report.rows} <= {"no error found", "within tolerance"}
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------------

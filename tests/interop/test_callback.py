@@ -77,7 +77,10 @@ def test_failing_proposals_are_rejected_and_counted():
 
 @pytest.mark.parametrize("settings", [taddaa.Settings(), taddaa.Settings(kernel="rwmh"), taddaa.Settings(precision="float32")])
 def test_right_is_right_and_wrong_is_wrong(settings):
-    assert taddaa.diagnose(*taddaa.from_callback(normal, DIM, STANDARD), settings=settings).verdict == "no error found"
+    assert taddaa.diagnose(*taddaa.from_callback(normal, DIM, STANDARD), settings=settings).verdict in (
+        "no error found",
+        "within tolerance",
+    )
     wide = taddaa.Gaussian(np.zeros(DIM), np.full(DIM, 2.0))
     report = taddaa.diagnose(*taddaa.from_callback(normal, DIM, wide), settings=settings)
     assert {row.functional for row in report.rows if row.verdict == "error"} == {"variance"}

@@ -164,7 +164,7 @@ def test_a_fit_that_is_right_shows_no_error_and_a_permuted_one_does():
     guide = autoguide.AutoMultivariateNormal(conjugate)
     target, approximation = taddaa.from_numpyro(conjugate, guide, conjugate_params(), X, Y)
     report = taddaa.diagnose(target, approximation)
-    assert report.verdict == "no error found"
+    assert report.verdict in ("no error found", "within tolerance")
     assert report.labels == ("scale", "beta[0]", "beta[1]")
     order = [2, 0, 1]
     permuted = taddaa.Gaussian(approximation.mean()[order], covariance=approximation.covariance()[np.ix_(order, order)])

@@ -125,7 +125,7 @@ def test_coords_are_the_rows_names():
 def test_a_fit_that_is_right_shows_no_error_and_a_permuted_one_does():
     model = conjugate()
     target, approximation = taddaa.from_pymc(meanfield(model, CONJUGATE_MEAN, CONJUGATE_SD))
-    assert taddaa.diagnose(target, approximation).verdict == "no error found"
+    assert taddaa.diagnose(target, approximation).verdict in ("no error found", "within tolerance")
     order = [2, 0, 1]
     permuted = taddaa.Gaussian(CONJUGATE_MEAN[order], CONJUGATE_SD[order])
     assert taddaa.diagnose(target, permuted).verdict == "error"

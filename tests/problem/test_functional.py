@@ -80,14 +80,15 @@ def test_bounds_against_the_truth(report, index):
     # Known exactly, or from 20,000 draws of q
     assert row.approximation == pytest.approx(under_q, abs=1e-9) or abs(row.approximation - under_q) < 0.08
     error = on_scale(label, truth) - on_scale(label, under_q)
-    assert on_scale(label, row.moved) == pytest.approx(on_scale(label, truth), abs=row.detectable)
+    assert on_scale(label, row.corrected) == pytest.approx(on_scale(label, truth), abs=row.detectable)
+    assert row.corrected_lower <= truth <= row.corrected_upper
     assert row.bound <= abs(error)
     assert row.lower <= error <= row.upper
     if abs(error) > 1.5 * row.detectable:
         assert row.verdict == "error"
         assert np.sign(row.lower) == np.sign(error)
     if error == 0:
-        assert (row.bound, row.verdict) == (0.0, "no error found")
+        assert row.bound == 0.0 and row.verdict in ("no error found", "within tolerance")
 
 
 def test_closed_forms_are_exact(report):
@@ -132,7 +133,7 @@ def test_rows_live_on_the_constrained_scale():
     assert tau["mean"].moved == pytest.approx(mean, abs=0.08)
     assert tau["variance"].approximation == pytest.approx(variance, rel=0.15)
     assert tau["variance"].moved == pytest.approx(variance, rel=0.4)
-    assert {row.verdict for row in report.rows} == {"no error found"}
+    assert {row.verdict for row in report.rows} <= {"no error found", "within tolerance"}
 
 
 def test_a_shifted_log_scale_is_found_on_the_users_scale():
@@ -174,7 +175,7 @@ def test_each_interval_of_draws_covers_by_itself():
 def test_wrong_draws_are_found():
     draws = Draws(np.random.default_rng(5).multivariate_normal(MEAN + np.eye(3)[1], COVARIANCE, 400))
     rows = taddaa.diagnose(TARGET, draws, [Mean()], seed=2).rows
-    assert [row.verdict for row in rows] == ["no error found", "error", "no error found"]
+    assert rows[1].verdict == "error" and {rows[0].verdict, rows[2].verdict} <= {"no error found", "within tolerance"}
     assert 0.5 < rows[1].bound <= 1.1  # the draws' own mean is off by sampling error, which the interval includes
 
 

@@ -131,4 +131,4 @@ def closing(report: Report) -> str:
 
 def _beside(row: Row, truth: float) -> str:
     right = right_value(row)
-    return f"; right value {right}, in truth {truth:.3g}" if right else ""
+    return f"; right value {right}, in truth {truth:.5g}" if right else ""

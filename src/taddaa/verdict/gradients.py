@@ -19,7 +19,7 @@ def gradients_agree(engine: "Engine", positions: np.ndarray, gradients: np.ndarr
         return True
     chosen = rng.permutation(inside)[:STATES]
     x, g = positions[chosen], gradients[chosen].astype(float)
-    way = np.std(positions, axis=0) * rng.choice([-1.0, 1.0], x.shape)
+    way = np.std(positions, axis=0) * rng.standard_normal(x.shape)
     step = way * STEP[dtype] / np.maximum(np.linalg.norm(g * way, axis=1, keepdims=True), 1.0)  # short where the target is stiff
     expected = np.sum(g * step, axis=1)
     ahead, behind = (engine.evaluate(x + sign * step)[0].astype(float) for sign in (1, -1))

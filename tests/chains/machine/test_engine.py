@@ -104,7 +104,7 @@ def test_what_a_function_closes_over_is_read_again_by_a_new_target():
         return -0.5 * jnp.sum((x - world["y"]) ** 2)
 
     approximation, settings = Gaussian(np.zeros(2), np.ones(2)), Settings(chains=100, iterations=40)
-    assert taddaa.diagnose(logdensity, approximation, settings=settings).verdict == "no error found"
+    assert taddaa.diagnose(logdensity, approximation, settings=settings).verdict in ("no error found", "within tolerance")
     world["y"] = 5.0
     assert taddaa.diagnose(logdensity, approximation, settings=settings).verdict == "error"
 
