@@ -70,7 +70,7 @@ class Chaos(Study):
             steps.append(np.log(report.paths.step[-1]))
             states.append(report.moved_draws[:, 0])
             rows.append(report.rows[0])
-        correlation, noise = within_correlation(np.array(states))
+        correlation, noise = within_correlation(np.array([some[: min(map(len, states))] for some in states]))  # chains may be left out
         return {
             "step_spread": float(np.std(steps, ddof=1)),
             "correlation": correlation,

@@ -82,7 +82,8 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     directions = np.zeros((others, dim))  # with which nothing is gained
     if others and begun.quantities.shape[1] * dim <= MOST_SLOPES:
         # At the round's beginning, whose states are not judged.
-        directions = np.nan_to_num(walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:])
+        directions = walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:]
+        directions = np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
     evidence = Evidence(positions, gradients, metric, coordinates, directions)
     return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
 
