@@ -1,5 +1,6 @@
 """Plain intervals → sharper ones, where the chains' gradients narrow them: which coordinates, directions and states are used."""
 
+import contextlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -81,8 +82,9 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     others = begun.quantities.shape[1] - coordinates
     directions = np.zeros((others, dim))  # with which nothing is gained
     if others and begun.quantities.shape[1] * dim <= MOST_SLOPES:
-        # At the round's beginning, whose states are not judged.
-        directions = walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:]
+        # At the round's beginning, whose states are not judged. What JAX cannot differentiate, as code on the host, gains nothing.
+        with contextlib.suppress(ValueError, TypeError, NotImplementedError):
+            directions = walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:]
         directions = np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
     evidence = Evidence(positions, gradients, metric, coordinates, directions)
     return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
