@@ -20,6 +20,7 @@ from ..verdict.judgement import Judgement, unseen_probability
 from ..verdict.outcome import UNTRUSTED, arrived, verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
+from .continuation import Continuation
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .report import Report
 from .straightened import straightened
@@ -59,6 +60,7 @@ def report_of(
         start_draws=walk.seen.origin.quantities[:, : len(labels)],
         moved_draws=walk.seen.snapshots[-1].quantities[:, : len(labels)],
         handover=Handover(walk.seen.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
+        continuation=Continuation(walk, questions, approximation, settings, seed, tuple(notes)),
     )
 
 

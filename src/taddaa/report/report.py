@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from .corrected import corrected_values
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .sentences import advice, headline, sentence
 from .stored import as_json, from_json
+
+if TYPE_CHECKING:
+    from .continuation import Continuation
 
 
 class DiagnosisError(Exception):
@@ -35,6 +39,11 @@ class Report:
     start_draws: np.ndarray
     moved_draws: np.ndarray
     handover: Handover | None = None  # not stored in JSON
+    continuation: "Continuation | None" = None  # where the chains stand, in the process that ran them
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled or copied report is one of another process: the chains stay here."""
+        return {**self.__dict__, "continuation": None}
 
     @property
     def verdict(self) -> str:
