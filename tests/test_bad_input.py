@@ -455,3 +455,27 @@ def test_infinite_functionals_are_untrusted_rows_and_not_nan():
     for row in report.rows:
         assert row.bound == 0.0
         assert not np.isnan([row.lower, row.upper, row.relative_bound, row.detectable]).any()
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("random_seed", "use seed="),
+        ("rng_key", "use seed="),
+        ("functional", "use functionals="),
+        ("num_chains", "use settings=taddaa.Settings(chains=…)"),
+        ("level", "use settings=taddaa.Settings(level=…)"),
+        ("zzz", "it takes target, approximation, functionals"),
+    ],
+)
+def test_an_argument_of_another_name(given, remedy):
+    with pytest.raises(TypeError) as caught:
+        diagnose(lambda x: -x @ x, Gaussian([0.0], [1.0]), **{given: 3})
+    assert str(caught.value).startswith(f"diagnose() has no argument {given!r}; {remedy}")
+
+
+def test_a_setting_of_another_name():
+    with pytest.raises(TypeError, match=r"Settings\(\) has no argument 'n_chains'; use chains="):
+        Settings(n_chains=100)
+    with pytest.raises(TypeError, match="no argument 'bugdet'; use budget="):
+        Settings.paper(bugdet=2)

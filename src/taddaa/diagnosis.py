@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -15,7 +16,7 @@ from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
 from .chains.machine.placement import agreed, clear_failure, clear_loss, refuse_forked
 from .chains.walk import Progress, Walk, find_step
-from .errors import InputError, whole_seed
+from .errors import InputError, kindly, whole_seed
 from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
@@ -36,6 +37,7 @@ from .verdict.questions import Questions
 from .verdict.sharpening import gather
 
 
+@partial(kindly, elsewhere=("settings=taddaa.Settings(…)", Settings))
 def diagnose(
     target: Target | Callable,
     approximation: Approximation | Any,

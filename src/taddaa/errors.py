@@ -1,8 +1,39 @@
 """The one exception for input that cannot be diagnosed; its message names the argument, the value and the remedy."""
 
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
 from numbers import Integral
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 LONGEST = 380  # letters of a message
+# What other libraries call our arguments.
+ELSEWHERE = {
+    "approx": "approximation",
+    "fit": "approximation",
+    "guide": "approximation",
+    "idata": "approximation",
+    "key": "seed",
+    "log_density": "target",
+    "logp": "target",
+    "model": "target",
+    "n_chains": "chains",
+    "num_chains": "chains",
+    "num_iterations": "iterations",
+    "n_iterations": "iterations",
+    "prng_key": "seed",
+    "progress_bar": "progress",
+    "progressbar": "progress",
+    "random_seed": "seed",
+    "random_state": "seed",
+    "rng": "seed",
+    "rng_key": "seed",
+    "rng_seed": "seed",
+}
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class InputError(ValueError):
@@ -31,6 +62,47 @@ def whole_seed(seed) -> int:
     if int(seed) >= 2**128:
         raise InputError("seed must be below 2**128, got a larger number")
     return int(seed)
+
+
+def kindly(function: Callable[P, R], elsewhere: tuple[str, Callable] | None = None) -> Callable[P, R]:
+    """The same function, which says of an argument that it does not have which one is meant.
+
+    Args:
+        elsewhere: where else arguments may belong, as what to write there and the function that takes them: ("settings=…", Settings).
+    """
+    own = [name for name in inspect.signature(function).parameters if name != "self"]
+    called = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in own:
+                raise TypeError(f"{called}() has no argument {name!r}{_meant(name, own, elsewhere)}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _meant(name: str, own: list[str], elsewhere: tuple[str, Callable] | None) -> str:
+    others = [] if elsewhere is None else list(inspect.signature(elsewhere[1]).parameters)
+    for wanted in (name, ELSEWHERE.get(name, name), *get_close_matches(name, [*own, *others], n=1)):
+        if wanted in own:
+            return f"; use {wanted}="
+        if elsewhere is not None and wanted in others:
+            return f"; use {elsewhere[0].replace('…', f'{wanted}=…')}"
+    return f"; it takes {', '.join(own)}"
+
+
+def place_of(error: BaseException) -> str:
+    """Where in the user's own code an error arose, for a sentence: ` at line 12 of model.py (a[group])`; '' where it cannot be told."""
+    import traceback
+
+    ours = str(Path(__file__).parent)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "site-packages" not in frame.filename and not frame.filename.startswith((ours, "<frozen")):
+            line = (frame.line or "").strip()
+            return f" at line {frame.lineno} of {Path(frame.filename).name}" + (f" ({line[:80]})" if line else "")
+    return ""
 
 
 def visible(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, kindly
 from .moves.kernel import HMC, Barker, as_kernel
 from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
 from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
@@ -110,6 +110,9 @@ class Settings:
         )
         iterations = self.iterations or iterations_for(self.kernel, dim)
         return Plan(chains, iterations, int(self.budget * iterations))
+
+
+Settings.__init__ = kindly(Settings.__init__)  # type: ignore[method-assign]
 
 
 def as_settings(settings: Any) -> Settings:
