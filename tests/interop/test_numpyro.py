@@ -289,3 +289,31 @@ def test_a_guides_parameter_named_as_a_site_does_not_fix_that_site():
 
 def test_wrong_arguments():
     refused("model failed when it was run once: TypeError", schools, autoguide.AutoNormal(schools), schools_params(), EFFECT)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_after_a_run_in_single_precision(held):
+    """NUTS makes JAX remember an index as 32 bits wide; the model may take it as an argument or hold it."""
+    rng = np.random.default_rng(5)
+    group, y = rng.integers(0, 3, 20), rng.normal(size=20)
+
+    def grouped(group, y):
+        with numpyro.plate("groups", 3):
+            effect = numpyro.sample("effect", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(effect[group], 1), obs=y)
+
+    model, args = (lambda: grouped(group, y), ()) if held else (grouped, (group, y))
+    mcmc = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=2, num_samples=2, progress_bar=False)
+    mcmc.run(jax.random.key(0), *args)
+    params = {"effect_auto_loc": jnp.zeros(3), "effect_auto_scale": jnp.ones(3)}
+    target, _ = taddaa.from_numpyro(model, autoguide.AutoNormal(model), params, *args)
+    assert target.labels == ("effect[0]", "effect[1]", "effect[2]")
+    assert ("(20,)" in target.origin.data) is not held
+
+
+def test_an_error_in_the_model_tells_where():
+    def model(y):
+        mean = numpyro.sample("mean", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mean, 1), obs=y["no such column"])
+
+    refused(r"at line \d+ of test_numpyro.py \(.*no such column.*\): KeyError", model, autoguide.AutoNormal(model), {}, {"y": 1.0})

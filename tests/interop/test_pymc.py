@@ -198,6 +198,68 @@ def test_svgd_particles_are_passed_once_with_a_warning():
     assert approximation.draws.shape == (40, 3)
 
 
+# Data ---------------------------------------------------------------------------------------------------------------
+
+
+def regression_with_data():
+    rng = np.random.default_rng(3)
+    predictor = rng.normal(size=60)
+    with pm.Model() as model:
+        x, y = pm.Data("x", predictor), pm.Data("y", 2 * predictor + rng.normal(size=60))
+        slope = pm.Normal("slope", 0, 1)
+        pm.Normal("seen", x * slope, 1.0, observed=y, shape=x.shape)
+    return model
+
+
+def set_test_data(model, count):
+    rng = np.random.default_rng(4)
+    with model:
+        pm.set_data({"x": rng.normal(size=count), "y": np.zeros(count)})
+
+
+@pytest.fixture(scope="module")
+def fitted_regression():
+    model = regression_with_data()
+    with model:
+        return model, pm.fit(2000, random_seed=0, progressbar=False)
+
+
+def test_data_set_after_the_fit_is_noticed(fitted_regression):
+    model, approx = fitted_regression
+    own = {name: model[name].get_value() for name in ("x", "y")}
+    target, _ = taddaa.from_pymc(approx)  # untouched data pass without a word
+    assert target.origin.notes == () and target.origin.data.startswith("x (60,), y (60,); digest ")
+    for count in (7, 60):
+        set_test_data(model, count)
+        refused("approx was not fitted to the data that its model holds now .x, y.: its loss was .*pm.set_data", approx)
+        with pytest.warns(UserWarning, match="was not fitted to the data"):
+            changed, _ = taddaa.from_pymc(approx, model=model)
+        assert changed.origin.notes and changed.origin.data != target.origin.data
+    with model:
+        pm.set_data(own)
+    assert taddaa.from_pymc(approx)[0].origin == target.origin
+
+
+def test_what_a_fit_does_not_tell_is_a_note_and_the_data_are_in_the_report():
+    model = regression_with_data()
+    report = taddaa.diagnose(*taddaa.from_pymc(meanfield(model, [1.8], [0.13])))
+    assert any("the fit does not tell whether it was made with the same" in note for note in report.notes)
+    assert report.provenance.data == taddaa.Report.from_json(report.to_json()).provenance.data != ""
+    assert f"pymc {pm.__version__}" in report.provenance.versions
+    fixed, _ = taddaa.from_pymc(meanfield(conjugate(), CONJUGATE_MEAN, CONJUGATE_SD))  # nothing that could have been changed
+    assert fixed.origin.notes == () and fixed.origin.data.startswith("y (2,); digest ")
+
+
+def test_stored_data_of_a_result_must_be_the_models():
+    extras = need("pymc_extras")
+    model = regression_with_data()
+    with model:
+        result = extras.fit_laplace(progressbar=False, random_seed=0, draws=50)
+    assert taddaa.from_pymc(result, model=model)[0].origin.notes == ()
+    set_test_data(model, 60)
+    refused("approx was fitted with x of shape .60,., digest", result, model)
+
+
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 

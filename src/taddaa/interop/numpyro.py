@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import InputError, require
+from ..errors import InputError, place_of, require
 from ..problem.approximation import Approximation, Gaussian, Sampler
+from ..problem.origin import Origin, described
 from ..problem.target import Target, first_line
 from .layout import Layout, said
 
@@ -32,6 +33,8 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
     params = getattr(params, "params", params)
     if not isinstance(params, dict):
         raise InputError(f"params must be the dict that svi.run(...).params holds, got {type(params).__name__}")
+    # JAX may remember an array of integers as 32 bits wide from a run in single precision, such as NUTS: it meets copies here.
+    args, kwargs = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
     with jax.enable_x64(True):
         study = _Model(model, params, args, kwargs)
         return study.target(), _approximation(study, guide, params)
@@ -56,14 +59,25 @@ class _Model:
         own = handlers.substitute(model, substitute_fn=lambda site: params.get(site["name"]) if site["type"] == "param" else None)
         self.model = handlers.seed(own, 0)
         try:
-            jax.eval_shape(lambda: self._read(params))
+            self._trace(params)
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f"model failed when it was run once: {first_line(error)}; pass the arguments it was fitted with") from error
+            raise InputError(
+                f"model failed when it was run once{place_of(error)}: {first_line(error)}; pass the arguments it was fitted with"
+            ) from error
         if not self.sites:
             raise InputError("model has no latent sites, so there is no posterior to judge; is everything observed?")
         self.layout = Layout({name: site.unconstrained for name, site in self.sites.items()})
+
+    def _trace(self, params) -> None:
+        try:
+            jax.eval_shape(lambda: self._read(params))
+        except TypeError as error:
+            if not all(width in str(error) for width in ("32", "64")):
+                raise
+            jax.clear_caches()  # what JAX remembers of arrays that the model itself holds, from a run in single precision
+            jax.eval_shape(lambda: self._read(params))
 
     def _read(self, params) -> None:
         from numpyro import handlers
@@ -130,6 +144,7 @@ class _Model:
                     self.layout.dim,
                     data=data,
                     constrain=lambda x, data: self.constrain(x, *inputs(data)),
+                    origin=self.origin(),
                 )
             except Exception:  # the same is tried with constant arguments, as NumPyro's own MCMC does
                 pass
@@ -137,7 +152,15 @@ class _Model:
             lambda x: self.logdensity(x, self.args, self.kwargs),
             self.layout.dim,
             constrain=lambda x: self.constrain(x, self.args, self.kwargs),
+            origin=self.origin(),
         )
+
+    def origin(self) -> Origin:
+        from numpyro import __version__
+
+        found = jax.tree_util.tree_leaves_with_path((dict(enumerate(self.args)), self.kwargs))
+        arrays = {f"argument {jax.tree_util.keystr(path[1:], simple=True)}": leaf for path, leaf in found if np.ndim(leaf)}
+        return Origin(f"numpyro {__version__}", described({name: np.asarray(leaf) for name, leaf in arrays.items()}))
 
 
 def _approximation(study: _Model, guide, params) -> Approximation:

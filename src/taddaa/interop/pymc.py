@@ -1,6 +1,7 @@
 """PyMC: an approximation from `pm.fit`, or a Laplace or Pathfinder result of pymc-extras → (Target, approximation)."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,8 +10,10 @@ import numpy as np
 
 from ..errors import InputError, require
 from ..problem.approximation import Approximation, Draws, Gaussian, Sampler
+from ..problem.origin import Origin
 from ..problem.target import Target, first_line
 from .layout import Layout, said
+from .pymc_data import data_line, notes_on_data, refuse_stored_difference
 
 LARGE = 1000  # numbers in an array of data, from which on it is an argument of the compiled program and no constant in it
 
@@ -27,11 +30,14 @@ def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
         model: the PyMC model; needed for the results of pymc-extras outside a ``with model:`` block.
     """
     pymc = require("pymc", "pymc")
-    model = _model_of(pymc, approx, model)
+    meant, model = model is not None, _model_of(pymc, approx, model)
+    refuse_stored_difference(model, approx)
     with jax.enable_x64(True):
         study = _Model(model)
         target = study.target()
-        return target, _approximation(study, approx)
+        approximation = _approximation(study, approx)
+        notes = notes_on_data(model, approx, target, approximation, meant) if getattr(approx, "model", model) is model else ()
+        return replace(target, origin=Origin(f"pymc {pymc.__version__}", data_line(model), notes)), approximation
 
 
 def _model_of(pymc, approx, model):

@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from ..errors import InputError, whole_dimension
+from .origin import Origin
 
 TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
 MOST_PROGRAMS = 16  # kept by a Target
@@ -28,6 +29,7 @@ class Target:
         data: any pytree of arrays; passed to the compiled program as an argument, never baked into it.
         constrain: ``x -> parameters`` on the user's scale: a vector, or a dict of arrays whose keys give the names.
             It may take ``(x, data)``. Chains run on x; rows, moved draws and `of=` functions see its result.
+        origin: what an adapter knows about the model, for the report's provenance and notes.
     """
 
     logdensity: Callable[..., Any]
@@ -35,6 +37,7 @@ class Target:
     names: Sequence[str] | None = None
     data: Any = None
     constrain: Callable[..., Any] | None = None
+    origin: Origin | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "_programs", {})

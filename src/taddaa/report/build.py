@@ -12,6 +12,7 @@ import scipy
 from ..chains.walk import Walk
 from ..moves.precondition import as_covariance
 from ..problem.approximation import Approximation
+from ..problem.origin import Origin
 from ..settings import Settings
 from ..verdict.checks.check import Check
 from ..verdict.checks.memory import row_rho2
@@ -66,7 +67,7 @@ def report_of(
 
 def _closing_notes(names: list[tuple[str, str]], walk: Walk, judgement: Judgement, checks: list[Check]) -> list[str]:
     """What the user should know beside rows and checks."""
-    notes = []
+    notes = list((walk.engine.target.origin or Origin()).notes)
     rejected = int(np.sum(walk.engine.host(walk.chains.nonfinite)))
     if rejected:
         notes.append(f"{rejected} proposals had a NaN or infinite log density or gradient and were rejected")
@@ -91,6 +92,8 @@ def _closing_notes(names: list[tuple[str, str]], walk: Walk, judgement: Judgemen
 
 def _provenance(approximation: Approximation, settings: Settings, seed: int, walk: Walk) -> Provenance:
     packages = [("taddaa", own_version()), ("jax", jax.__version__), ("numpy", np.__version__), ("scipy", scipy.__version__)]
+    origin = walk.engine.target.origin or Origin()
+    versions = [*(f"{name} {version}" for name, version in [*packages, ("python", platform.python_version())]), origin.framework]
     return Provenance(
         seed=seed,
         chains=walk.plan.chains,
@@ -100,8 +103,9 @@ def _provenance(approximation: Approximation, settings: Settings, seed: int, wal
         simultaneous=settings.simultaneous,
         settings=", ".join(f"{field.name}={getattr(settings, field.name)}" for field in fields(settings)),
         approximation=approximation.describe(),
-        versions=", ".join(f"{name} {version}" for name, version in [*packages, ("python", platform.python_version())]),
+        versions=", ".join(filter(None, versions)),
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        data=origin.data,
     )
 
 

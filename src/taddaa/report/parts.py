@@ -56,6 +56,7 @@ class Provenance:
     approximation: str
     versions: str
     date: str
+    data: str = ""  # of a framework's model, by name, shape and digest
 
 
 @dataclass(frozen=True)

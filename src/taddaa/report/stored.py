@@ -18,8 +18,8 @@ from .schema import disagreement, misfit, report_schema, shown
 if TYPE_CHECKING:
     from .report import Report
 
-SCHEMA, SCHEMA_VERSION = "taddaa-report", 2
-READ_VERSIONS = (1, 2)  # the first has no corrected values
+SCHEMA, SCHEMA_VERSION = "taddaa-report", 3
+READ_VERSIONS = (1, 2, 3)  # the first has no corrected values, the second says nothing about data
 
 
 def as_json(report: "Report") -> str:
