@@ -25,7 +25,7 @@ from .problem.functional import Functional, as_functionals
 from .problem.target import Target, as_target
 from .report.build import report_of
 from .report.report import Report
-from .settings import Settings, as_settings
+from .settings import Settings, as_settings, with_tolerance
 from .verdict.asking import ask, refuse_nan
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
@@ -45,6 +45,7 @@ def diagnose(
     settings: Settings | None = None,
     seed: int = 0,
     *,
+    tolerance: float | tuple[float, float] | None = None,
     other_starts: Approximation | str | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: str | PathLike | None = None,
@@ -57,13 +58,15 @@ def diagnose(
         functionals: what to judge; the mean and variance of every parameter by default.
         settings: `Settings()` by default.
         seed: the same seed gives the same report.
+        tolerance: errors that do not matter, in standard deviations (variances: one and a half times it, in log variance), or a
+            pair of both. It decides what is *within tolerance* and how errors are called and ordered; 0.1 by default.
         other_starts: a second arm of chains, from another approximation or from "inflated" draws of this one (three times
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
         progress: called with a `Progress` after each block of iterations.
         checkpoint: a file that the run is saved to as it goes. The same call finds it after a kill or a crash and goes on, to
             the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
     """
-    settings = as_settings(settings)
+    settings = as_settings(settings) if tolerance is None else with_tolerance(as_settings(settings), tolerance)
     approximation = as_approximation(approximation)
     refuse_misshapen(approximation)
     target = as_target(target, approximation.dim)

@@ -103,13 +103,32 @@ class Settings:
         named_hmc = isinstance(changes.get("kernel"), str) and isinstance(settings.kernel, HMC)
         return replace(settings, kernel=HMC(jitter=0.0)) if named_hmc else settings
 
-    def plan(self, dim: int) -> Plan:
-        """N and T for a target of this dimension."""
-        chains = self.chains or max(
+    @property
+    def planned_chains(self) -> int:
+        """N: as given, or from the tolerances."""
+        return self.chains or max(
             LEAST_CHAINS, chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level)
         )
+
+    def plan(self, dim: int) -> Plan:
+        """N and T for a target of this dimension."""
         iterations = self.iterations or iterations_for(self.kernel, dim)
-        return Plan(chains, iterations, int(self.budget * iterations))
+        return Plan(self.planned_chains, iterations, int(self.budget * iterations))
+
+
+def with_tolerance(settings: Settings, tolerance: Any) -> Settings:
+    """The same, with other errors that do not matter: one number in standard deviations, or a pair with that of log variances.
+
+    Variances get the paper's one and a half times the one number. A larger tolerance plans no fewer chains: checks need them.
+    """
+    pair = tolerance if isinstance(tolerance, tuple | list) else (tolerance, 1.5 * tolerance if _is_number(tolerance) else tolerance)
+    if len(pair) != 2 or not all(_is_number(value) and 0 < value <= 1e300 for value in pair):
+        raise InputError(
+            f"tolerance must be a positive number (in standard deviations) or a pair (standard deviations, log variance), got {tolerance!r}"
+        )
+    changed = replace(settings, mean_tolerance=float(pair[0]), variance_tolerance=float(pair[1]))
+    fewer = settings.chains is None and changed.planned_chains < settings.planned_chains
+    return replace(changed, chains=settings.planned_chains) if fewer else changed
 
 
 Settings.__init__ = kindly(Settings.__init__)  # type: ignore[method-assign]

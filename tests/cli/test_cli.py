@@ -101,7 +101,7 @@ def test_wrong_use_is_exit_code_2(arguments, capsys):
 def test_run_prints_writes_and_exits_with_the_verdict(good, tmp_path, capsys):
     code, printed = run("run", good, *QUICK, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html", capsys=capsys)
     assert code == 1
-    assert printed.out.startswith("Errors found in 1 of 4 quantities")
+    assert printed.out.startswith("A large error found in 1 of 4 quantities.\n\nDo not use (1)  The variance of x[1] is too small")
     assert "\033" not in printed.out
     assert json.loads((tmp_path / "r.json").read_text())["provenance"]["chains"] == 50
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
@@ -273,7 +273,7 @@ def test_show_fails_only_above_the_threshold(stored, tmp_path):
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "damaged"),
-        (lambda text: text.replace('"version": 2', '"version": 99'), "version 99"),
+        (lambda text: text.replace('"version": 3', '"version": 99'), "version 99"),
         (lambda text: "{}", "not a report"),
         (lambda text: "[]", "not"),
         (lambda text: "", "not"),

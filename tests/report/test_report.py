@@ -106,9 +106,11 @@ def test_the_worst_verdict_is_the_reports(report, verdicts, headline):
 def test_worst_rows_come_first(report):
     order = [row.verdict for row in report.worst()]
     assert order == sorted(order, key=["error", "untrusted", "no error found", "within tolerance"].index)
-    errors = [row.relative_bound for row in report.worst() if row.verdict == "error"]
+    errors = [report.tolerance.times(row) for row in report.worst() if row.verdict == "error"]
     assert errors == sorted(errors, reverse=True)
-    assert report.worst(1) == [report.rows[4]]
+    assert report.worst(1) == [report.rows[0]]  # ten tolerances of 0.1; the variance's 1.39 are nine of 0.15
+    wider = replace(report, provenance=replace(report.provenance, settings="mean_tolerance=0.2, variance_tolerance=0.15"))
+    assert wider.worst(1) == [report.rows[4]]
     assert len(report.worst(4)) == 4
 
 
@@ -127,10 +129,12 @@ def test_a_bound_of_zero_is_never_called_accurate(report):
 
 def test_the_headline_says_what_is_wrong(report):
     assert "Errors found in 3 of 9 quantities" in report.headline
-    assert "the variance of narrow is too small by a factor of at least" in report.headline
-    factor = float(report.headline.split("at least ")[1].split()[0].rstrip("."))
+    assert "the mean of shifted is too low by at least" in report.headline
+    narrow = replace(report, rows=report.rows[3:6])
+    assert narrow.headline.startswith("A large error found in 1 of 3 quantities. Worst: the variance of narrow is too small by a factor of")
+    factor = float(narrow.headline.split("at least ")[1].split()[0].rstrip("."))
     assert 2.7 < factor <= 4.0
-    right = float(re.search(r"the right value is ([\d.]+)[,)]", report.headline).group(1))
+    right = float(re.search(r"the right value is ([\d.]+)[,)]", narrow.headline).group(1))
     assert right == pytest.approx(1.0, abs=0.01)  # the posterior's variance
     both = with_verdicts(report, "error", "untrusted")
     assert "1 could not be judged" in both.headline
@@ -142,9 +146,12 @@ def test_the_headline_says_what_is_wrong(report):
     [
         (
             ("error", "within tolerance", "no error found", "untrusted"),
-            ["Errors found in 1 of 4 quantities. Worst: ", " 1 is within tolerance, in 1 no error was found, 1 could not be judged."],
+            [
+                "A severe error found in 1 of 4 quantities. Worst: ",
+                " 1 is within tolerance, in 1 no error was found, 1 could not be judged.",
+            ],
         ),
-        (("error", "no error found", "no error found"), ["Errors found in 1 of 3", " In 2 no error was found."]),
+        (("error", "no error found", "no error found"), ["A severe error found in 1 of 3", " In 2 no error was found."]),
         (("error", "error"), ["Errors found in 2 of 2"]),
         (
             ("untrusted", "within tolerance", "within tolerance"),
@@ -193,13 +200,13 @@ def test_raise_if(report):
     with pytest.raises(DiagnosisError, match=r"3 of 9 quantities are wrong by more than 0: the variance of narrow"):
         report.raise_if()
     report.raise_if(error_above=5.0, untrusted=False)
-    with pytest.raises(DiagnosisError, match=r"1 of 2 quantities are untrusted; mean of narrow: a reason"):
+    with pytest.raises(DiagnosisError, match=r"1 of 2 quantities is untrusted; mean of narrow: a reason"):
         with_verdicts(report, "no error found", "untrusted").raise_if()
     with_verdicts(report, "no error found", "untrusted").raise_if(untrusted=False)
     with_verdicts(report, "no error found", "no error found").raise_if()
     with_verdicts(report, "within tolerance", "within tolerance", "within tolerance", "within tolerance", "within tolerance").raise_if()
     threshold = (max(report.rows[0].relative_bound, report.rows[6].relative_bound) + report.rows[4].relative_bound) / 2
-    with pytest.raises(DiagnosisError, match=r"1 of 9 quantities are wrong by more than"):
+    with pytest.raises(DiagnosisError, match=r"1 of 9 quantities is wrong by more than"):
         report.raise_if(error_above=threshold)
 
 
@@ -223,7 +230,7 @@ def test_usable_needs_every_check(report):
 
 def test_the_text_has_headline_table_checks_and_cost(report):
     text = str(report)
-    assert text.startswith(report.headline)
+    assert report.headline.startswith(text.splitlines()[0])
     assert repr(report) == text
     for row in report.rows:
         assert row.parameter in text
@@ -320,7 +327,7 @@ def test_json_is_strict_and_versioned(report):
     content = json.loads(report.to_json(), parse_constant=refuse)
     last = content["rows"][8]
     assert (last["lower"], last["upper"], last["approximation"]) == ("-Infinity", "Infinity", "NaN")
-    assert (content["schema"], content["version"]) == ("taddaa-report", 2)
+    assert (content["schema"], content["version"]) == ("taddaa-report", 3)
     assert content["verdict"] == "error"
     assert [row["parameter"] for row in content["rows"]] == ["shifted", "narrow", "right"] * 3
 
@@ -334,10 +341,10 @@ def test_a_report_of_the_first_version_still_reads(report):
     old = Report.from_json(json.dumps(content))
     assert all(np.isnan(row.corrected) for row in old.rows)
     assert [row.bound for row in old.rows] == [row.bound for row in report.rows]
-    assert "moved to" in str(old).splitlines()[2] and "right value" not in str(old)
+    assert " moved to " in str(old) and "right value" not in str(old)
     with pytest.raises(InputError, match=r"corrected has nothing to give: .* older version"):
         _ = old.corrected
-    assert json.loads(old.to_json())["version"] == 2
+    assert json.loads(old.to_json())["version"] == 3
     same(old, Report.from_json(old.to_json()))
 
 
@@ -410,7 +417,7 @@ def test_a_table_claims_what_the_verdict_allows(report):
     other = replace(report.rows[0], parameter="other", corrected=3.412, corrected_lower=3.402, corrected_upper=3.422)
     doubted = replace(report, rows=(replace(narrow, verdict="untrusted", reason="a reason", moved=1.25, **unknown), other))
     line = next(line for line in str(doubted).splitlines() if line.startswith(f"{narrow.parameter} "))
-    assert line.split()[3:7] == ["(1.25)", "—", "—", "—"] and line.endswith("untrusted")
+    assert line.split()[3:7] == ["(1.25)", "(×4)", "—", "—"] and line.endswith("untrusted")
     assert "  3.412 ± 0.010  " in next(line for line in str(doubted).splitlines() if line.startswith("other "))
     assert "In brackets: not known" in str(doubted) and "In brackets" not in str(replace(doubted, rows=(other,)))
 

@@ -52,6 +52,8 @@ def run(chosen: argparse.Namespace) -> int:
         arguments["settings"] = Settings.paper(**changes)
     elif changes:
         arguments["settings"] = replace(as_settings(arguments.get("settings")), **changes)
+    if chosen.tolerance is not None:
+        arguments["tolerance"] = chosen.tolerance
     in_file = arguments.pop("seed", 0)
     arguments["checkpoint"] = chosen.checkpoint
     report = diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)

@@ -65,11 +65,9 @@ def code_of(report, threshold: float) -> int:
 
 
 def print_report(report) -> None:
-    text = str(report)
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        headline, _, rest = text.partition("\n")
-        text = f"\033[1m{headline}\033[0m\n{rest}"
-    say(text)
+    from ..report.text import report_text
+
+    say(report_text(report, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"))
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@ from ..version import own_version
 KERNELS = ("barker", "mala", "rwmh", "hmc")
 SHELLS = ("bash", "zsh", "fish")
 CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted, 4 taddaa failed"
+TOLERANCE_HELP = "errors that do not matter, in standard deviations (default 0.1); or X,Y with that of log variances (default 1.5 X)"
 FILE_HELP = """\
 FILE.py defines problem(), which returns what taddaa.diagnose takes:
 
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("file", metavar="FILE.py", type=Path, help="defines problem()")
     _add_outputs(run)
     _add_threshold(run, "an error counts if its relative bound exceeds X (default 0: any error)")
+    run.add_argument("--tolerance", type=_tolerance, metavar="X", help=TOLERANCE_HELP)
     run.add_argument("--kernel", choices=KERNELS, help="how the chains move (default barker)")
     run.add_argument("--chains", type=_whole(10), metavar="N", help="number of chains (default: planned from the tolerances)")
     run.add_argument(
@@ -99,6 +101,16 @@ def _whole(least: int):
         return value
 
     return read
+
+
+def _tolerance(text: str) -> float | tuple[float, float]:
+    try:
+        found = tuple(map(float, text.split(",")))
+    except ValueError:
+        found = ()
+    if len(found) not in (1, 2) or not all(0 < value <= 1e300 for value in found):
+        raise argparse.ArgumentTypeError(f"must be a positive number, or two with a comma, got {text!r}")
+    return found[0] if len(found) == 1 else (found[0], found[1])
 
 
 def _threshold(text: str) -> float:

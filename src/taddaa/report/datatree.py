@@ -93,7 +93,7 @@ def _rows(report: "Report"):
 def _checks(checks: tuple[Check, ...]):
     import xarray
 
-    names = [field.name for field in fields(Check) if field.name not in ("name", "rows")]
+    names = [field.name for field in fields(Check) if field.name not in ("name", "rows", "each")]
     variables = {name: ("check", np.array([getattr(check, name) for check in checks])) for name in names}
     return xarray.Dataset(variables, coords={"check": [check.name for check in checks]})
 

@@ -12,10 +12,12 @@ from ..files import write_whole
 from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
+from .answer import Answer, answer
 from .corrected import corrected_values
 from .parts import Cost, Handover, Paths, Provenance, Row
-from .sentences import advice, headline, sentence
+from .sentences import advice, headline, quantities, sentence
 from .stored import as_json, from_json
+from .tolerance import Tolerances, tolerances
 
 if TYPE_CHECKING:
     from .continuation import Continuation
@@ -100,9 +102,14 @@ class Report:
 
         return report_to_datatree(self)
 
+    @cached_property
+    def tolerance(self) -> Tolerances:
+        """The errors that do not matter: in standard deviations (means, quantiles) and in log variance (variances)."""
+        return tolerances(self.provenance.settings)
+
     def worst(self, count: int | None = None) -> list[Row]:
-        """Rows by verdict (errors, then untrusted, then the rest) and size, largest relative bound first."""
-        return sorted(self.rows, key=lambda row: (VERDICTS.index(row.verdict), -row.relative_bound))[:count]
+        """Rows by verdict (errors, then untrusted, then the rest) and size beside the tolerance, the largest first."""
+        return sorted(self.rows, key=lambda row: (VERDICTS.index(row.verdict), -self.tolerance.times(row)))[:count]
 
     def raise_if(self, error_above: float = 0.0, untrusted: bool = True) -> None:
         """Raise DiagnosisError if a relative bound exceeds `error_above`, or (unless told otherwise) a row is untrusted."""
@@ -111,12 +118,13 @@ class Report:
         wrong = [row for row in self.rows if row.verdict == ERROR and row.relative_bound > error_above]
         if wrong:
             worst = max(wrong, key=lambda row: row.relative_bound)
-            many = f"{len(wrong)} of {len(self.rows)} quantities"
-            raise DiagnosisError(f"{many} are wrong by more than {error_above:g}: {sentence(worst)}")
+            many = f"{len(wrong)} of {quantities(len(self.rows))}"
+            verb = "is" if len(wrong) == 1 else "are"
+            raise DiagnosisError(f"{many} {verb} wrong by more than {error_above:g}: {sentence(worst)}")
         doubtful = [row for row in self.rows if row.verdict == UNTRUSTED]
         if untrusted and doubtful:
             raise DiagnosisError(
-                f"{len(doubtful)} of {len(self.rows)} quantities are untrusted; "
+                f"{len(doubtful)} of {quantities(len(self.rows))} {'is' if len(doubtful) == 1 else 'are'} untrusted; "
                 + visible(f"{doubtful[0].functional} of {doubtful[0].parameter}: {doubtful[0].reason}")
             )
 
@@ -126,6 +134,11 @@ class Report:
     def headline(self) -> str:
         """One or two sentences that a hurried reader may stop after."""
         return headline(self)
+
+    @property
+    def answer(self) -> tuple[Answer, ...]:
+        """The decision in a few lines: what to use, what not to use and what instead, what could not be judged and what to do."""
+        return answer(self)
 
     @property
     def advice(self) -> tuple[str, ...]:

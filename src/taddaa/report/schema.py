@@ -123,6 +123,8 @@ def disagreement(content: dict[str, Any]) -> str:
     for i, check in enumerate(content["checks"]):
         if any(row >= counts["rows"] for row in check.get("rows") or ()):
             return f"checks[{i}].rows names the row {max(check['rows'])}, but there are {counts['rows']}"
+        if check.get("each") is not None and len(check["each"]) != counts["rows"]:
+            return f"checks[{i}].each has {len(check['each'])} entries, but there are {counts['rows']} rows"
     return ""
 
 

@@ -8,7 +8,7 @@ from ..verdict.checks.registry import condemning, remedies
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from .parts import Row
 from .right_value import right_value_in_words
-from .tolerance import in_words
+from .tolerance import SLIGHT, in_words
 
 if TYPE_CHECKING:
     from .report import Report
@@ -19,26 +19,56 @@ def headline(report: "Report") -> str:
     return visible(_headline(report))
 
 
-def _headline(report: "Report") -> str:
-    count = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in VERDICTS}
-    total = len(report.rows)
+def title(report: "Report") -> str:
+    """The first sentence of the headline, with the size of what was found."""
+    return visible(_title(report))
+
+
+def _title(report: "Report") -> str:
+    count, total = _counts(report), len(report.rows)
+    some = lambda verdict: "the one quantity" if total == 1 else f"{count[verdict]} of {quantities(total)}"  # noqa: E731
     far = condemning(report.checks)
     if far is not None:
-        text = f"The fit is far from the posterior: {far.message}."
-        return text + f" Errors are stated for {count[ERROR]} of {total} quantities." * bool(count[ERROR])
+        return f"The fit is far from the posterior: {far.message}."
     if count[ERROR]:
-        text = f"Errors found in {count[ERROR]} of {total} quantities. Worst: {sentence(report.worst(1)[0])}"
-        return text + _others(count, WITHIN, NO_ERROR, UNTRUSTED)
+        worst, errors = report.tolerance.severity(report.worst(1)[0]), plural(count[ERROR], "error")
+        if worst == SLIGHT:
+            return f"Slight {errors} found in {some(ERROR)}: surely there, and perhaps too small to matter."
+        if count[ERROR] == 1:
+            return f"A {worst} error found in {some(ERROR)}."
+        return f"Errors found in {some(ERROR)}, the worst {worst}."
     if count[UNTRUSTED]:
-        text = f"No error can be stated, and {count[UNTRUSTED]} of {total} quantities could not be judged."
-        return text + _others(count, WITHIN, NO_ERROR)
+        return f"No error can be stated, and {some(UNTRUSTED)} could not be judged."
     if count[NO_ERROR]:
-        some = total if count[NO_ERROR] == total else f"{count[NO_ERROR]} of {total}"
-        text = f"No error found in {some} quantities. That is not proof of accuracy: an error below 'would see' can hide."
-        return text + _others(count, WITHIN)
+        found = quantities(total) if count[NO_ERROR] == total else some(NO_ERROR)
+        return f"No error found in {found}. That is not proof of accuracy: an error below 'would see' can hide."
     if total == 1:
         return f"The one quantity is within tolerance: its error is surely below {in_words(report)}."
     return f"All {total} quantities are within tolerance: their errors are surely below {in_words(report)}."
+
+
+def _headline(report: "Report") -> str:
+    count, text = _counts(report), _title(report)
+    if report.far:
+        return text + f" Errors are stated for {count[ERROR]} of {quantities(len(report.rows))}." * bool(count[ERROR])
+    if count[ERROR]:
+        return f"{text} Worst: {sentence(report.worst(1)[0])}" + _others(count, WITHIN, NO_ERROR, UNTRUSTED)
+    if count[UNTRUSTED]:
+        return text + _others(count, WITHIN, NO_ERROR)
+    return text + _others(count, WITHIN) * bool(count[NO_ERROR])
+
+
+def _counts(report: "Report") -> dict[str, int]:
+    return {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in VERDICTS}
+
+
+def plural(count: int, one: str) -> str:
+    """`error` or `errors`; `quantity` or `quantities`."""
+    return one if count == 1 else f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+
+
+def quantities(count: int) -> str:
+    return f"{count} {plural(count, 'quantity')}"
 
 
 def _others(count: dict[str, int], *verdicts: str) -> str:
@@ -79,7 +109,11 @@ def sentence(row: Row) -> str:
         wrong = f"the variance of {parameter} is too {side} by a factor of at least {math.exp(min(row.bound, 700)):.3g}"
         return f"{wrong} ({right})." if right else f"{wrong}."
     side = "low" if row.lower > 0 else "high"
-    unit = "moved standard deviations" if row.functional != "covariance" else "in units of both standard deviations"
+    unit = (
+        plural(1 if f"{row.relative_bound:.2g}" == "1" else 2, "standard deviation")
+        if row.functional != "covariance"
+        else "in units of both standard deviations"
+    )
     about = "; ".join(filter(None, (f"{row.relative_bound:.2g} {unit}", right)))
     return f"the {functional} of {parameter} is too {side} by at least {row.bound:.3g} ({about})."
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 SCHEMA, SCHEMA_VERSION = "taddaa-report", 3
-READ_VERSIONS = (1, 2, 3)  # the first has no corrected values, the second says nothing about data
+READ_VERSIONS = (1, 2, 3)  # the first has no corrected values; the second says nothing about data, or of a check for each row
 
 
 def as_json(report: "Report") -> str:
@@ -63,9 +63,7 @@ def from_json(source: str | Path) -> dict[str, Any]:
         raise InputError(f"{what} is damaged: {wrong}")
     return {
         "rows": tuple(_made(Row, row) for row in content["rows"]),
-        "checks": tuple(
-            replace(_made(Check, check), rows=None if check.get("rows") is None else tuple(check["rows"])) for check in content["checks"]
-        ),
+        "checks": tuple(_check(check) for check in content["checks"]),
         "cost": _made(Cost, content["cost"]),
         "provenance": _made(Provenance, content["provenance"]),
         "notes": tuple(content["notes"]),
@@ -121,6 +119,11 @@ def _made(kind: type, stored: dict[str, Any]) -> Any:
     """A dataclass, with infinities restored where it holds numbers; a parameter may be named NaN."""
     numbers = {field.name for field in fields(kind) if field.type in (float, "float")}
     return kind(**{name: float(_number(value)) if name in numbers else value for name, value in stored.items()})
+
+
+def _check(stored: dict[str, Any]) -> Check:
+    rows, each = (None if stored.get(name) is None else tuple(map(_number, stored[name])) for name in ("rows", "each"))
+    return replace(_made(Check, stored), rows=rows, each=each)
 
 
 def _array(value: Any) -> np.ndarray:

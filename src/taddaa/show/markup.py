@@ -1,12 +1,16 @@
 """The small parts of a page: rows of the table, numbers, lists, figures. Names are only ever text."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from ..report.answer import how_far, moving
 from ..report.parts import Row
 from ..report.report import Report
 from ..report.right_value import q_says, right_value
 from ..report.sentences import would_see
+from ..report.tolerance import SLIGHT
+from ..verdict.checks.check import Check, plain
+from ..verdict.checks.registry import question
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from . import series
 from .svg import CLASS, clean
@@ -23,13 +27,39 @@ COLUMNS = (
         "",
         "the posterior's own value with its interval; in brackets, where it is not known: where the chains were at the end",
     ),
-    ("relative", "", "the bound in moved standard deviations; for variances in log variance"),
+    ("relative", "", "the bound in standard deviations of the moved draws; for variances in log variance"),
     ("would see", "", "the smallest error that would have been found (19 times in 20)"),
     ("ρ²", "", "how much the chains still remember of their start; below 0.1 is good"),
 )
 
 
-def wrong_by(row: Row) -> str:
+def heads(report: Report) -> str:
+    """The table's headings; where a check failed that has a value for each row, that too."""
+    failed = told_by(report)
+    extra = [] if failed is None else [(failed.name, "", f"{question(failed)} The check failed; it should be {failed.should_be}")]
+    return "".join(f'<th scope="col"{class_of(kind)} title="{clean(about)}">{clean(name)}</th>' for name, kind, about in (*COLUMNS, *extra))
+
+
+def cells_of(report: Report, rows: Sequence[Row]) -> list[str]:
+    """The table's rows."""
+    failed, still, place = told_by(report), moving(report), {id(row): i for i, row in enumerate(report.rows)}
+    found = []
+    for row in rows:
+        extra = (
+            "" if failed is None or failed.each is None else number(failed.each[place[id(row)]], clean(plain(failed.each[place[id(row)]])))
+        )
+        found.append(row_of(row, report.tolerance.severity(row), row.verdict == UNTRUSTED and still(row), extra))
+    return found
+
+
+def told_by(report: Report) -> Check | None:
+    """The first failed check that has a value of its own for each row."""
+    return next((check for check in report.checks if not check.passed and check.each is not None), None)
+
+
+def wrong_by(row: Row, still: bool = False) -> str:
+    if row.verdict == UNTRUSTED:
+        return f'<span class="soft">{how_far(row, still) or "—"}</span>'
     if row.verdict != ERROR:
         return "—"
     low = row.lower > 0
@@ -39,7 +69,7 @@ def wrong_by(row: Row) -> str:
 
 
 def number(value: float, shown: str | None = None) -> str:
-    sortable = f"{value:.6g}".replace("inf", "Infinity")
+    sortable = f"{value:.6g}".replace("inf", "Infinity").replace("nan", "NaN")
     return f'<td data-v="{sortable}">{digits(value) if shown is None else shown}</td>'
 
 
@@ -107,15 +137,17 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "." if text else ""
 
 
-def row_of(row: Row) -> str:
+def row_of(row: Row, severity: str = "", still: bool = False, extra: str = "") -> str:
+    called = f"{severity} {row.verdict}".strip()
+    kind = "slight" if severity == SLIGHT else CLASS[row.verdict]
     why = f' title="{clean(row.reason)}"' if row.reason else ""
     full = f' title="{clean(row.parameter)}"' if len(row.parameter) > 60 else ""
     bound = row.relative_bound if row.verdict == ERROR else 0.0
     return (
         f'<tr data-verdict="{row.verdict}"><td class="word name"><bdi{full}>{clean(row.parameter)}</bdi></td>'
-        f'<td class="word">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row)}</td>'
-        f'<td class="word {CLASS[row.verdict]}-ink"{why}>{SYMBOL[row.verdict]} {row.verdict}</td>'
+        f'<td class="word">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row, still)}</td>'
+        f'<td class="word {kind}-ink"{why}>{SYMBOL[row.verdict]} {called}</td>'
         f"{number(row.approximation, minus(q_says(row)) if math.isfinite(row.approximation) else None)}{right(row)}"
         f"{number(row.relative_bound) if row.verdict == ERROR else number(0.0, '—')}"
-        f"{number(row.detectable, would_see(row))}{number(row.rho2, f'{row.rho2:.2f}')}</tr>"
+        f"{number(row.detectable, would_see(row))}{number(row.rho2, f'{row.rho2:.2f}')}{extra}</tr>"
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..report.report import Report
 from . import sections
-from .markup import COLUMNS, row_of
+from .markup import cells_of, heads
 from .svg import clean
 
 SHORT = 15  # in a notebook
@@ -44,8 +44,7 @@ def report_to_html(report: Report) -> str:
 
 def report_to_fragment(report: Report) -> str:
     """Headline and worst rows for a notebook, without style or script of its own."""
-    head = "".join(f'<th title="{clean(about)}">{clean(name)}</th>' for name, _, about in COLUMNS)
-    rows = "".join(row_of(row) for row in report.worst(SHORT))
+    head, rows = heads(report), "".join(cells_of(report, report.worst(SHORT)))
     hidden = len(report.rows) - SHORT
     more = f"<p>… and {hidden} more quantities; report.to_html(path) shows all.</p>" if hidden > 0 else ""
     failed = [check for check in report.checks if not check.passed]

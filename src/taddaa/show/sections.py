@@ -3,47 +3,63 @@
 import math
 from collections.abc import Iterable
 
+from ..report.answer import DO_NOT, MAYBE, UNJUDGED, USE, concerned
 from ..report.parts import Row
 from ..report.report import Report
+from ..report.sentences import title as first_sentence
 from ..report.tolerance import in_words
+from ..verdict.checks.check import Check, plain
 from ..verdict.checks.registry import question
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series, svg
 from .markup import (
-    COLUMNS,
     SYMBOL,
     bullets,
-    class_of,
+    cells_of,
     counts,
-    digits,
     figure,
     grid,
+    heads,
     options,
     plural,
     plural_kind,
     plural_verdict,
     rest_of,
-    row_of,
     sentence,
 )
 from .svg import CLASS, clean
 
 MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
+DECIDED = {DO_NOT: "error", UNJUDGED: "untrusted", MAYBE: "fine", USE: "within"}  # classes of colour
+MARK = {DO_NOT: SYMBOL[ERROR], UNJUDGED: SYMBOL[UNTRUSTED], MAYBE: SYMBOL[NO_ERROR], USE: SYMBOL[WITHIN]}
 NAMED = 8  # quantities that share a reason
 TITLE = {ERROR: "Errors found", UNTRUSTED: "Could not be judged", NO_ERROR: "No error found", WITHIN: "Within tolerance"}
 
 
 def title(report: Report) -> str:
-    return "Far from the posterior" if report.far else TITLE[report.verdict]
+    """A word or a few for the whole report: with how severe the worst error is."""
+    if report.far:
+        return "Far from the posterior"
+    severity = report.tolerance.severity(report.worst(1)[0]) if report.verdict == ERROR else ""
+    return f"{severity.capitalize()} {TITLE[ERROR].lower()}" if severity else TITLE[report.verdict]
 
 
 def verdict(report: Report) -> str:
     count = counts(report)
     chips = "".join(f'<span class="{CLASS[v]}-ink">{SYMBOL[v]} {count[v]} {plural_verdict(v, count[v])}</span>' for v in count if count[v])
     return (
-        f'<section class="verdict {CLASS[report.verdict]}"><strong>{title(report)}</strong>'
-        f'<p>{clean(report.headline)}</p>{_by_functional(report)}<div class="chips">{chips}</div></section>'
+        f'<section id="answer" class="verdict {CLASS[report.verdict]}"><strong>{title(report)}</strong>'
+        f'<p>{clean(first_sentence(report))}</p>{answer(report)}{_by_functional(report)}<div class="chips">{chips}</div></section>'
     )
+
+
+def answer(report: Report) -> str:
+    """What to use, what not to use, what could not be judged: a title and its sentences for each."""
+    parts = []
+    for one in report.answer:
+        told = "".join(f"<p>{clean(line)}</p>" for line in one.sentences)
+        parts.append(f'<dt class="{DECIDED[one.kind]}-ink">{MARK[one.kind]} {clean(one.title)}</dt><dd>{told}</dd>')
+    return f'<dl class="answer">{"".join(parts)}</dl>'
 
 
 def _by_functional(report: Report) -> str:
@@ -67,7 +83,9 @@ def conclusions(report: Report) -> str:
             f"The approximation is wrong about the {count[ERROR]} {plural(count[ERROR], 'quantity', 'quantities')} marked "
             f"<b>error</b>, each by at least the amount in its row ({about.level:.0%} confidence, {together})."
         )
-        not_may.append("That an error is no larger than its bound. That is a least; the right value is the estimate.")
+        not_may.append(
+            "That an error is no larger than its bound: the bound says how large it is at least. The right value says where the truth lies."
+        )
     if count[WITHIN]:
         may.append(
             f"The approximation's own {plural(count[WITHIN], 'value', 'values')} of the {count[WITHIN]} "
@@ -102,8 +120,7 @@ def conclusions(report: Report) -> str:
 
 def table(report: Report) -> str:
     rows = report.worst(MOST_ROWS)
-    head = "".join(f'<th scope="col"{class_of(kind)} title="{clean(about)}">{clean(name)}</th>' for name, kind, about in COLUMNS)
-    body = "\n".join(row_of(row) for row in rows)
+    head, body = heads(report), "\n".join(cells_of(report, rows))
     verdicts = options("all verdicts", dict.fromkeys(row.verdict for row in rows))
     functionals = options("all functionals", dict.fromkeys(row.functional for row in rows))
     left_out = f"<p>The worst {len(rows)} of {len(report.rows)} quantities.</p>" if len(rows) < len(report.rows) else ""
@@ -138,7 +155,7 @@ def pictures(report: Report) -> str:
             svg.forest(shown),
             "How far each of the worst quantities moved, with its confidence interval; a thick bar reaches from zero to the bound. "
             "In the pale band errors do not matter. "
-            f"Means and quantiles in moved standard deviations, variances in log variance. {sentence(shown.rest)}",
+            f"Means and quantiles in standard deviations, variances in log variance. {sentence(shown.rest)}",
             "wide",
         ),
         "<h3>Before and after</h3><p class='soft'>Dashed: the approximation. Filled: after moving towards the target.</p>".replace(
@@ -170,15 +187,20 @@ def checks(report: Report) -> str:
         mark = '<td class="word fine-ink">◆ passed</td>' if check.passed else '<td class="word error-ink">● failed</td>'
         rows.append(
             f'<tr>{mark}<td class="word"><b>{clean(check.name)}</b></td>'
-            f'<td class="why">{clean(question(check))}{"" if check.passed else f" <b>{clean(check.message)}.</b>"}</td>'
-            f"<td>{digits(check.value)}</td><td>{digits(check.cutoff)}</td></tr>"
+            f'<td class="why">{clean(question(check))}{"" if check.passed else f" <b>{clean(_failure(report, check))}</b>"}</td>'
+            f"<td>{clean(plain(check.value))}</td><td>{clean(check.should_be)}</td></tr>"
         )
     notes = "".join(f"<p>Note: {clean(note)}.</p>" for note in report.notes)
     return (
         '<section><h2>Checks: can the table be believed?</h2><div class="scroll"><table><thead><tr><th class="word">result</th>'
-        '<th class="word">check</th><th class="word">what it asks</th><th>value</th><th>cutoff</th></tr></thead>'
+        '<th class="word">check</th><th class="word">what it asks</th><th>value</th><th>should be</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{notes}</section>"
     )
+
+
+def _failure(report: Report, check: Check) -> str:
+    named = concerned(report, check)
+    return f"{check.message[:1].upper()}{check.message[1:]}.{f' It concerns {named}.' * bool(named)}"
 
 
 def what_next(report: Report) -> str:

@@ -9,6 +9,7 @@ class Acceptance(Checker):
 
     name = "acceptance"
     question = "Were about as many proposals accepted as theory wants?"
+    measures = "share of proposals accepted"
     should_be = "between half of what theory wants and half way from it to all"
     remedy = MORE_TIME
     silences = Silences.WITHOUT_BOUND
@@ -22,6 +23,7 @@ class Acceptance(Checker):
         return self.found(
             low <= mean <= high,
             mean,
-            low if mean < target else high,
+            high,
             f"{word} proposals were rejected ({mean:.0%} accepted, {target:.0%} wanted), so the chains explore badly",
+            least=low,
         )

@@ -15,6 +15,7 @@ class ArmsAgree(Checker):
     name = "arms agree"
     question = "Did chains from other starts come to the same values?"
     detail = "Only made with `other_starts`."
+    measures = "quantities that disagree"
     should_be = "no quantity with intervals that cannot both be right"
     remedy = "There may be several modes: fit again from other starts, or run a sampler made for them."
     silences = Silences.NAMED

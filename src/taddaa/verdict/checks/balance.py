@@ -17,6 +17,7 @@ class GradientsBalance(Checker):
     name = "gradients balance"
     question = "At the target the average force on the chains is zero. A large value means that they are still in transit."
     detail = "Not made where chains meet an edge of the support, where forces need not balance."
+    measures = "standard errors of the average force"
     should_be = "below 4.5 standard errors"
     remedy = MORE_TIME
     silences = Silences.RUN

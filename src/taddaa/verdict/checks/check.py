@@ -1,5 +1,6 @@
 """What a check finds (`Check`, kept in reports), and what a check is (`Checker`, one class for each)."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
@@ -30,12 +31,32 @@ class Check:
     only_zero: bool = False
     more_iterations: bool = False
     slow_for_good: bool = False
+    least: float = -math.inf  # where the value should at least lie; `cutoff` is where it should at most
+    each: tuple[float, ...] | None = None  # the value of each row, where rows have one of their own
+
+    @property
+    def should_be(self) -> str:
+        """Where its value should have lain: `0.20 to 0.70`, `below 0.10`."""
+        if math.isfinite(self.least):
+            return f"{plain(self.least)} to {plain(self.cutoff)}"
+        if math.isinf(self.cutoff):
+            return "any number"
+        return f"below {plain(self.cutoff)}" if self.cutoff else "0"
 
     def concerned(self, count: int) -> np.ndarray:
         """For each of `count` rows, whether this check speaks of it."""
         mask = np.full(count, self.rows is None)
         mask[list(self.rows or ())] = True
         return mask
+
+
+def plain(value: float) -> str:
+    """Two digits, without powers of ten where they can be helped."""
+    if not math.isfinite(value):
+        return "nothing" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    if abs(value) < 1e-4 or abs(value) >= 99.5:
+        return f"{value:,.0f}" if 99.5 <= abs(value) < 1e6 or value == 0 else f"{value:.2g}"
+    return f"{value:#.2g}".rstrip(".")
 
 
 class Silences(Enum):
@@ -54,7 +75,8 @@ class Checker(ABC):
     name: str
     question: str  # one sentence, for the page and the documentation
     detail: str = ""  # more of it, for the documentation
-    should_be: str  # where its value should lie
+    measures: str  # what its value is, in a few words
+    should_be: str  # where the value should lie, in words, for the documentation
     remedy: str
     silences: Silences
     more_iterations: bool = False  # whether running on may help
@@ -80,6 +102,8 @@ class Checker(ABC):
         *,
         more_iterations: bool | None = None,
         slow_for_good: bool = False,
+        least: float = -math.inf,
+        each: np.ndarray | None = None,
     ) -> Check:
         """The result, with what is the same for every result of this check."""
         return Check(
@@ -92,4 +116,6 @@ class Checker(ABC):
             only_zero=self.silences in (Silences.WITHOUT_BOUND, Silences.NAMED_WITHOUT_BOUND),
             more_iterations=self.more_iterations if more_iterations is None else more_iterations,
             slow_for_good=slow_for_good,
+            least=least,
+            each=None if each is None else tuple(each.tolist()),
         )

@@ -14,6 +14,7 @@ class FiniteProposals(Checker):
     name = "finite proposals"
     question = "How many proposals met a NaN or infinite log density?"
     detail = "A NaN or infinite gradient counts too."
+    measures = "share of proposals without a finite density"
     should_be = "below 25 %, and every chain has found the support"
     remedy = "Look at the log density where it is NaN or infinite; move bounded parameters to an unbounded scale."
     silences = Silences.RUN

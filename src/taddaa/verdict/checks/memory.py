@@ -26,6 +26,7 @@ class ForgotTheStart(Checker):
     name = "forgot the start"
     question = "Does any quantity's end still correlate with its start? If so, what did not move may only be slow."
     detail = "Correlation is linear, in ranks, or in how far out it was; with the start or with the round's beginning."
+    measures = "ρ² with the start"
     should_be = "ρ² below 0.1 (more with few chains)"
     remedy = MORE_TIME
     silences = Silences.NAMED_WITHOUT_BOUND
@@ -41,8 +42,9 @@ class ForgotTheStart(Checker):
             not flagged.size,
             float(worst.max()),
             cutoff,
-            "its chains still remember where they started, so that it has not moved may only mean that it is slow",
+            "the chains still remember where they started, so that this quantity has not moved may only mean that it is slow",
             flagged,
+            each=worst,
         )
 
 
@@ -51,6 +53,7 @@ class ForgotTheStartInThePaper(Checker):
 
     name = ForgotTheStart.name
     question = ForgotTheStart.question
+    measures = "ρ² with the start"
     should_be = "ρ² below 0.1"
     remedy = ForgotTheStart.remedy
     silences = Silences.WITHOUT_BOUND
@@ -74,6 +77,7 @@ class ForgotTheStartAlongWhatMoved(Checker):
     name = "forgot the start along what moved"
     question = "The same along directions across several parameters, which single ones can hide."
     detail = "It names the quantities that share a tenth of their variance with one."
+    measures = "ρ² with the start"
     should_be = "ρ² below 0.1 (more with few chains)"
     remedy = MORE_TIME
     silences = Silences.NAMED_WITHOUT_BOUND

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .check import Check, Checker, Silences
-from .run import VARIANCE_TAIL, Run
+from .run import Run
 
 
 class MomentsExist(Checker):
@@ -11,16 +11,19 @@ class MomentsExist(Checker):
 
     name = "moments exist"
     question = "Are the moved draws' tails light enough for means and variances to exist?"
+    measures = "tail index"
     should_be = "a tail index below 0.5 for variances, 0.65 for means"
     remedy = "Ask for quantiles of heavy-tailed quantities: functionals=[taddaa.Quantile(0.05), taddaa.Quantile(0.95)]."
     silences = Silences.NAMED
 
     def examine(self, run: Run) -> Check:
-        flagged = np.flatnonzero(run.momentless)
+        flagged, index = np.flatnonzero(run.momentless), run.questions.per_row(run.tail_index)
+        nearest = int(np.argmax(index - run.tail_limit))  # to its limit, or furthest beyond it
         return self.found(
             not flagged.size,
-            float(run.tail_index.max()),
-            VARIANCE_TAIL,
-            "its draws have tails so heavy that this moment may not exist; ask for quantiles instead",
+            float(index[nearest]),
+            float(run.tail_limit[nearest]),
+            "the draws of this quantity have tails so heavy that this moment may not exist; ask for quantiles instead",
             flagged,
+            each=index,
         )

@@ -26,6 +26,7 @@ class AllChainsMove(Checker):
     name = "all chains move"
     question = "Is part of the target too narrow for the common step, and does the share of chains there still change?"
     detail = "It is where proposals are rejected because forces are strong, as in the neck of a funnel (a rank correlation over 0.6)."
+    measures = "standard errors of change in the forces"
     should_be = "below 2.5 standard errors in the forces' mean and spread"
     remedy = "Reparametrise (non-centred hierarchies, logs of scales): part of the target is too narrow for one step size."
     silences = Silences.RUN

@@ -19,6 +19,7 @@ class NearThePosterior(Checker):
 
     name = "near the posterior"
     question = "How far did the log density rise on the way, for half of the chains? Many times d means a fit in the wrong place."
+    measures = "rise of the log density on the way"
     should_be = "below 10 d + 100"
     remedy = (
         "Refit before anything else: more steps, other starts, a smaller learning rate. report.handover.starts are nearer to the "

@@ -17,6 +17,7 @@ class NoOvershoot(Checker):
     name = "no overshoot"
     question = "Did a quantity go beyond where it ended, and come back? Bounds need errors that shrink steadily."
     detail = "The last round is looked at. It names quantities as the check *settled* does; all, if half of them went too far."
+    measures = "standard errors beyond where it ended"
     should_be = "below the cutoff of a test at 5 % for all together"
     remedy = MORE_TIME
     silences = Silences.NAMED
@@ -41,6 +42,7 @@ class NoOvershoot(Checker):
             not beyond_end.any(),
             float(z.max()),
             cutoff,
-            "it, or a quantity it depends on, went too far and came back, so its error did not shrink steadily, as a bound needs",
+            "this quantity, or one it depends on, went too far and came back, so its error did not shrink steadily, as a bound needs",
             None if everywhere else np.flatnonzero(run.tied(np.asarray(beyond_end))),
+            each=z.max(axis=0),
         )

@@ -13,6 +13,7 @@ class NarrowEnough(Checker):
 
     name = "narrow enough"
     question = "Are the intervals narrow enough for 'no error found' to mean something?"
+    measures = "the smallest error that would surely show"
     should_be = "a relative `detectable` of at most 0.75"
     remedy = MORE_TIME
     silences = Silences.NAMED_WITHOUT_BOUND
@@ -26,9 +27,10 @@ class NarrowEnough(Checker):
             not flagged.size,
             float(np.where(run.momentless, 0.0, width).max()),
             PRECISION_CUTOFF,
-            "its interval is so wide that a large error could hide in it: "
+            "the interval of this quantity is so wide that a large error could hide in it: "
             "a few chains are far from the others, or chains or draws are too few",
             flagged,
+            each=width,
             # Stragglers may still arrive; where all rows are wide, more chains or draws are needed instead.
             more_iterations=bool(np.any(np.isfinite(width[flagged]) & (width[flagged] > 2 * np.median(width)))),
         )

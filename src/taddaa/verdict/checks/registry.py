@@ -7,7 +7,7 @@ import numpy as np
 from .acceptance import Acceptance
 from .arms import ArmsAgree
 from .balance import GradientsBalance
-from .check import Check, Checker
+from .check import Check, Checker, plain
 from .finite import FiniteProposals
 from .memory import ForgotTheStart, ForgotTheStartAlongWhatMoved, ForgotTheStartInThePaper
 from .moments import MomentsExist
@@ -72,6 +72,12 @@ def only_for_width(checks: Iterable[Check]) -> bool:
 def question(check: Check) -> str:
     """What a check asks."""
     return NAMED[check.name].question if check.name in NAMED else ""
+
+
+def measured(check: Check) -> str:
+    """`0.40, should be 0.20 to 0.70 (share of proposals accepted)`."""
+    what = f" ({NAMED[check.name].measures})" if check.name in NAMED else ""
+    return f"{plain(check.value)}, should be {check.should_be}{what}"
 
 
 def condemning(checks: Iterable[Check]) -> Check | None:

@@ -59,9 +59,13 @@ class Run:
     @cached_property
     def momentless(self) -> np.ndarray:
         """Rows whose moment hardly exists: they are untrusted themselves, and tell nothing about the run."""
+        return self.questions.per_row(self.tail_index) > self.tail_limit
+
+    @cached_property
+    def tail_limit(self) -> np.ndarray:
+        """Of each row, the tail index above which its moment hardly exists; a quantile has none."""
         groups = self.questions.groups
-        limit = np.concatenate([np.full(len(group.labels), NEEDS.get(group.functional.label, np.inf)) for group in groups])
-        return self.questions.per_row(self.tail_index) > limit
+        return np.concatenate([np.full(len(group.labels), NEEDS.get(group.functional.label, np.inf)) for group in groups])
 
     def tied(self, rows: np.ndarray) -> np.ndarray:
         """These rows (a mask), all others of the same quantities, and rows of quantities that share variance with them over chains."""

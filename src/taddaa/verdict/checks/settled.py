@@ -26,6 +26,7 @@ class Settled(Checker):
         "Directions that moved much are looked at as well. Drifts under 0.03 do not count. It names all that is asked of a quantity "
         "that moves, and quantities that share a tenth of their variance with it; every one without a bound, if half of them move."
     )
+    measures = "standard errors of change within the last round"
     should_be = "below the cutoff of a paired test over chains, 5 % for all together"
     remedy = MORE_TIME
     silences = Silences.NAMED
@@ -58,8 +59,10 @@ class Settled(Checker):
             not (moving.any() or np.any(z_hidden > cutoff)),
             float(max(z.max(), z_hidden.max(initial=0.0))),
             cutoff,
-            "it, or a quantity it depends on, was still moving when the chains stopped, so its bound may be above or below the true error",
+            "this quantity, or one it depends on, was still moving when the chains stopped, "
+            "so its bound may be above or below the true error",
             np.flatnonzero(named),
+            each=z,
         )
 
 
