@@ -21,6 +21,7 @@ from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
 from .problem.drawn import drawn, refuse_misshapen, refuse_unrepresentable
+from .problem.framework import as_problem
 from .problem.functional import Functional, as_functionals
 from .problem.target import Target, as_target
 from .report.build import report_of
@@ -39,13 +40,14 @@ from .verdict.sharpening import gather
 
 @partial(kindly, elsewhere=("settings=taddaa.Settings(…)", Settings))
 def diagnose(
-    target: Target | Callable,
-    approximation: Approximation | Any,
+    target: Target | Callable | Any,
+    approximation: Approximation | Any = None,
     functionals: Sequence[Functional] | None = None,
     settings: Settings | None = None,
     seed: int = 0,
     *,
     tolerance: float | tuple[float, float] | None = None,
+    data: Any = None,
     other_starts: Approximation | str | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: str | PathLike | None = None,
@@ -53,13 +55,16 @@ def diagnose(
     """Lower bounds on the error of an approximation, quantity by quantity, with reasons to trust them or not.
 
     Args:
-        target: a `Target`, or a log density function of a flat vector.
-        approximation: `Gaussian`, `StudentT`, `Draws`, `Sampler`, or a distribution with `sample(key, shape)`.
+        target: a `Target`, or a log density function of a flat vector; or a model of PyMC, Bambi, NumPyro or Stan.
+        approximation: `Gaussian`, `StudentT`, `Draws`, `Sampler`, or a distribution with `sample(key, shape)`; or the framework's own
+            fit of its model (`docs/examples.md` has one screen each), or draws in an ArviZ DataTree or InferenceData. A PyMC
+            approximation knows its model: ``diagnose(approx)``.
         functionals: what to judge; the mean and variance of every parameter by default.
         settings: `Settings()` by default.
         seed: the same seed gives the same report.
         tolerance: errors that do not matter, in standard deviations (variances: one and a half times it, in log variance), or a
             pair of both. It decides what is *within tolerance* and how errors are called and ordered; 0.1 by default.
+        data: what a NumPyro model takes: a tuple of arguments or a dict of keyword arguments. Other models hold their data.
         other_starts: a second arm of chains, from another approximation or from "inflated" draws of this one (three times
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
         progress: called with a `Progress` after each block of iterations.
@@ -67,6 +72,7 @@ def diagnose(
             the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
     """
     settings = as_settings(settings) if tolerance is None else with_tolerance(as_settings(settings), tolerance)
+    target, approximation = as_problem(target, approximation, data)
     approximation = as_approximation(approximation)
     refuse_misshapen(approximation)
     target = as_target(target, approximation.dim)

@@ -1,6 +1,7 @@
 """NumPyro: a model and a fitted guide → (Target, approximation)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -8,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError, place_of, require
-from ..problem.approximation import Approximation, Gaussian, Sampler
+from ..problem.approximation import Approximation
 from ..problem.origin import Origin, described
 from ..problem.target import Target, first_line
-from .layout import Layout, said
-
-PROBE_DRAWS = 50  # of a hand-written guide, to refuse what cannot be sampled or does not vary
-MAPPED_DRAWS = 1024  # of a guide at a time, so that memory stays bounded
+from .layout import Layout
+from .numpyro_guide import approximation_of, from_draws
+from .posterior import dims_and_coords, posterior_of, stacked
 
 
 def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> tuple[Target, Approximation]:
@@ -33,11 +33,45 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
     params = getattr(params, "params", params)
     if not isinstance(params, dict):
         raise InputError(f"params must be the dict that svi.run(...).params holds, got {type(params).__name__}")
-    # JAX may remember an array of integers as 32 bits wide from a run in single precision, such as NUTS: it meets copies here.
-    args, kwargs = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
     with jax.enable_x64(True):
-        study = _Model(model, params, args, kwargs)
-        return study.target(), _approximation(study, guide, params)
+        study = Model(model, params, args, kwargs)
+        return study.target(), approximation_of(study, guide, params)
+
+
+def read(model, fit, data=None) -> tuple[Target, Approximation]:
+    """As `taddaa.diagnose(model, fit, data=…)` finds them; `from_numpyro` says what each part is.
+
+    Args:
+        model: the model, the SVI object, or the autoguide, which knows its model.
+        fit: (guide, params), or only the params or the SVIRunResult where the first argument knows the guide; or draws, as an ArviZ
+            DataTree or InferenceData.
+        data: the model's arguments: a tuple of them, a dict of keyword arguments, or a single array.
+    """
+    require("numpyro", "numpyro")
+    args, kwargs = _arguments(data)
+    posterior = posterior_of(fit)
+    if posterior is not None:
+        with jax.enable_x64(True):
+            study = Model(getattr(model, "model", model), {}, args, kwargs)
+            return study.target(posterior), from_draws(study, stacked(posterior))
+    guide = model.guide if hasattr(model, "guide") else model if hasattr(model, "model") else None
+    model = getattr(model, "model", model)
+    if guide is None and isinstance(fit, (tuple, list)) and not hasattr(fit, "params") and len(fit) == 2:
+        guide, fit = fit
+    if guide is None:
+        raise InputError(
+            f"approximation must be (guide, params) for a NumPyro model, since {type(fit).__name__} does not hold the guide: "
+            "diagnose(model, (guide, result), data=(x, y)), or diagnose(svi, result, data=(x, y))"
+        )
+    return from_numpyro(model, guide, fit, *args, **kwargs)
+
+
+def _arguments(data) -> tuple[tuple, dict]:
+    if data is None:
+        return (), {}
+    if isinstance(data, dict):
+        return (), data
+    return tuple(data) if isinstance(data, (tuple, list)) else (data,), {}
 
 
 class _Site(NamedTuple):
@@ -45,15 +79,17 @@ class _Site(NamedTuple):
 
     shape: tuple[int, ...]
     unconstrained: tuple[int, ...]
+    dims: tuple[str | None, ...]  # by the plates it is in
 
 
-class _Model:
+class Model:
     """What tracing the model once tells: its latent sites in trace order and their shapes."""
 
     def __init__(self, model, params, args, kwargs):
         from numpyro import handlers
 
-        self.args, self.kwargs = args, kwargs
+        # JAX may remember an array of integers as 32 bits wide from a run in single precision, such as NUTS: it meets copies here.
+        self.args, self.kwargs = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
         self.sites: dict[str, _Site] = {}
         # Only parameters: a guide's parameter may have the name of a site of the model.
         own = handlers.substitute(model, substitute_fn=lambda site: params.get(site["name"]) if site["type"] == "param" else None)
@@ -103,7 +139,7 @@ class _Model:
                     f"model's latent site {name!r} is discrete ({type(site['fn']).__name__}); gradients need a model in which it is "
                     "summed out, for example with numpyro.distributions.MixtureSameFamily"
                 )
-            self.sites[name] = _Site(jnp.shape(site["value"]), jnp.shape(biject_to(support).inv(site["value"])))
+            self.sites[name] = _Site(jnp.shape(site["value"]), jnp.shape(biject_to(support).inv(site["value"])), _dims(site))
 
     def logdensity(self, x, args, kwargs):
         from numpyro.infer.util import potential_energy
@@ -121,8 +157,18 @@ class _Model:
 
         return self.layout.flatten(unconstrain_fn(self.model, self.args, self.kwargs, values))
 
-    def target(self) -> Target:
-        """Arrays among the arguments become the target's data; where the model needs their values while tracing, constants."""
+    def target(self, posterior=None) -> Target:
+        """Arrays among the arguments become the target's data; where the model needs their values while tracing, constants.
+
+        Axes have the names that the draws give them, or else those of the model's plates.
+        """
+        found = self._bare_target()
+        shapes = dict(found.shapes)
+        dims, coords = ({}, {}) if posterior is None else dims_and_coords(posterior, shapes)
+        plates = {name: site.dims for name, site in self.sites.items() if any(site.dims) and len(site.dims) == len(shapes[name])}
+        return replace(found, dims={**plates, **dims}, coords=coords, origin=self.origin())
+
+    def _bare_target(self) -> Target:
         leaves, tree = jax.tree.flatten((self.args, self.kwargs))
         moving = [
             i for i, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.ndim and leaf.dtype.kind in "fiub"
@@ -144,7 +190,6 @@ class _Model:
                     self.layout.dim,
                     data=data,
                     constrain=lambda x, data: self.constrain(x, *inputs(data)),
-                    origin=self.origin(),
                 )
             except Exception:  # the same is tried with constant arguments, as NumPyro's own MCMC does
                 pass
@@ -152,7 +197,6 @@ class _Model:
             lambda x: self.logdensity(x, self.args, self.kwargs),
             self.layout.dim,
             constrain=lambda x: self.constrain(x, self.args, self.kwargs),
-            origin=self.origin(),
         )
 
     def origin(self) -> Origin:
@@ -163,162 +207,8 @@ class _Model:
         return Origin(f"numpyro {__version__}", described({name: np.asarray(leaf) for name, leaf in arrays.items()}))
 
 
-def _approximation(study: _Model, guide, params) -> Approximation:
-    from numpyro.infer import autoguide
-
-    if isinstance(guide, autoguide.AutoDelta):
-        raise InputError("guide is an AutoDelta, a point without spread; fit an AutoLaplaceApproximation or an AutoNormal instead")
-    if isinstance(guide, autoguide.AutoNormal):
-        return _from_autonormal(study, guide, params)
-    if isinstance(guide, autoguide.AutoContinuous):
-        _refuse_other_guide(study, guide, params)
-        posterior = _posterior(guide, params)
-        if posterior is not None:
-            return _from_posterior(study, guide, posterior)
-    return _from_sites(study, guide, params)
-
-
-def _refuse_other_guide(study: _Model, guide, params) -> None:
-    """The guide's sites must be the model's, and params the guide's."""
-    from numpyro import handlers
-
-    fitted = handlers.seed(handlers.substitute(guide, data=params), 0)
-
-    def read() -> None:
-        _sites_of(study, handlers.trace(fitted).get_trace(*study.args, **study.kwargs), params)
-
-    try:
-        if guide.prototype_trace is None:  # it looks at its model at its first call, which must be a real one
-            with handlers.block():
-                handlers.seed(guide, 0)(*study.args, **study.kwargs)
-        jax.eval_shape(read)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"guide failed on these params and arguments: {first_line(error)}; do they belong together?") from error
-
-
-def _sites_of(study: _Model, trace, params) -> dict:
-    """The latent sites of a guide's trace, by name; refused if they are not the model's."""
-    missing = [name for name, site in trace.items() if site["type"] == "param" and name not in params]
-    if missing:
-        raise InputError(f"params lacks the guide's {said(missing)}; pass what svi.run(...).params holds for this guide")
-    values = {name: site["value"] for name, site in trace.items() if _is_latent(site)}
-    _refuse_other_sites({name: jnp.shape(value) for name, value in values.items()}, {n: site.shape for n, site in study.sites.items()})
-    return {name: values[name] for name in study.sites}
-
-
-def _refuse_other_sites(guide: dict[str, tuple[int, ...]], model: dict[str, tuple[int, ...]]) -> None:
-    lost, extra = [name for name in model if name not in guide], [name for name in guide if name not in model]
-    if lost or extra:
-        what = f"does not sample the model's {said(lost)}" if lost else f"samples {said(extra)}, which the model does not have"
-        raise InputError(f"guide does not match the model: it {what}; pass the model that this guide was fitted to, and its params")
-    for name, shape in model.items():
-        if guide[name] != shape:
-            raise InputError(
-                f"guide does not match the model: site {name!r} has shape {guide[name]} in the guide and {shape} in the model; "
-                "pass the arguments that it was fitted with"
-            )
-
-
-def _is_latent(site) -> bool:
-    return site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
-
-
-def _from_autonormal(study: _Model, guide, params) -> Gaussian:
-    """Read from its parameters, which are named by site: the guide itself need not have seen its model in this process."""
-    parts = {}
-    for part in ("loc", "scale"):
-        end = f"_{guide.prefix}_{part}"
-        parts[part] = {name.removesuffix(end): np.asarray(value, float) for name, value in params.items() if name.endswith(end)}
-        _refuse_other_sites({name: value.shape for name, value in parts[part].items()}, dict(study.layout.shapes))
-    return Gaussian(np.asarray(study.layout.flatten(parts["loc"])), np.asarray(study.layout.flatten(parts["scale"])))
-
-
-def _posterior(guide, params):
-    """The guide's distribution of the flat unconstrained vector, or None where it has no such thing (AutoDAIS)."""
-    import numpyro.distributions as dist
-    from numpyro.infer.autoguide import AutoLaplaceApproximation
-
-    if isinstance(guide, AutoLaplaceApproximation):
-
-        @jax.jit
-        def mode_and_scale(params):
-            transform = guide.get_transform(params)
-            return transform.loc, transform.scale_tril
-
-        loc, scale = mode_and_scale(params)
-        return dist.MultivariateNormal(loc, scale_tril=scale, validate_args=False)
-    try:
-        return guide.get_posterior(params)
-    except NotImplementedError:
-        return None
-
-
-def _from_posterior(study: _Model, guide, posterior) -> Approximation:
-    """In closed form for normal guides; otherwise by sampling, with the log density where the guide can invert itself."""
-    import numpyro.distributions as dist
-
-    dim = study.layout.dim
-    # Where each of our flat coordinates is in the guide's own flat vector.
-    order = np.asarray(study.layout.flatten(guide._unpack_latent(jnp.arange(float(dim))))).astype(int)
-    if isinstance(posterior, dist.Normal):
-        return Gaussian(np.asarray(posterior.loc, float)[order], np.asarray(posterior.scale, float)[order])
-    if isinstance(posterior, (dist.MultivariateNormal, dist.LowRankMultivariateNormal)):
-        covariance = np.asarray(posterior.covariance_matrix, float)
-        if not np.all(np.diag(covariance) > 0):
-            raise InputError(
-                f"guide ({type(guide).__name__}) is singular: the Hessian at its mode cannot be inverted, so its draws would be constant; "
-                "fit an AutoNormal, or find a better mode"
-            )
-        return Gaussian(np.asarray(posterior.mean, float)[order], covariance=covariance[np.ix_(order, order)])
-
-    def sample(key, count):
-        with jax.enable_x64(True):
-            return np.asarray(jax.jit(lambda key: posterior.sample(key, (count,)))(key))[:, order]
-
-    def logdensity(x):
-        with jax.enable_x64(True):
-            return jax.jit(posterior.log_prob)(jnp.asarray(x)[:, np.argsort(order)])
-
-    try:
-        logdensity(sample(jax.random.key(0), 2))
-    except NotImplementedError:  # BNAF has no inverse
-        return Sampler(sample, dim)
-    return Sampler(sample, dim, logdensity)
-
-
-def _from_sites(study: _Model, guide, params) -> Sampler:
-    """A guide of any kind: its draws of the constrained sites, unconstrained in double precision."""
-    from numpyro import handlers
-
-    fitted = handlers.substitute(guide, data=params)
-
-    def one(key):
-        trace = handlers.trace(handlers.seed(fitted, key)).get_trace(*study.args, **study.kwargs)
-        return study.unconstrain(_sites_of(study, trace, params))
-
-    def sample(key, count):
-        with jax.enable_x64(True):
-            draws = np.asarray(jax.lax.map(one, jax.random.split(key, count), batch_size=min(count, MAPPED_DRAWS)))
-        lost = np.flatnonzero(~np.isfinite(draws).all(axis=0))
-        if lost.size:
-            raise InputError(
-                f"guide draws {study.layout.coordinates()[lost[0]]} on the very edge of its support, where the unconstrained value is "
-                "infinite; let the guide sample an unconstrained value and transform it"
-            )
-        return draws
-
-    try:
-        draws = sample(jax.random.key(0), PROBE_DRAWS)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"guide failed on these params and arguments: {first_line(error)}; do they belong together?") from error
-    constant = np.flatnonzero(np.ptp(draws, axis=0) == 0)
-    if constant.size:
-        raise InputError(
-            f"guide gives {study.layout.coordinates()[constant[0]]} the same value in every draw; a point estimate has no spread to judge: "
-            "give that site a distribution, or fix it in the model"
-        )
-    return Sampler(sample, study.layout.dim)
+def _dims(site) -> tuple[str | None, ...]:
+    """A plate's name for each axis that is one of its own."""
+    batch = len(site["fn"].batch_shape)
+    names = {frame.dim: frame.name for frame in site["cond_indep_stack"]}
+    return tuple(names.get(axis - batch) if axis < batch else None for axis in range(jnp.ndim(site["value"])))

@@ -13,6 +13,7 @@ from ..problem.approximation import Approximation, Draws, Gaussian, Sampler
 from ..problem.origin import Origin
 from ..problem.target import Target, first_line
 from .layout import Layout, said
+from .posterior import posterior_of, stacked
 from .pymc_data import data_line, notes_on_data, refuse_stored_difference
 
 LARGE = 1000  # numbers in an array of data, from which on it is an argument of the compiled program and no constant in it
@@ -26,7 +27,7 @@ def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
 
     Args:
         approx: what `pm.fit` returned (ADVI or full-rank ADVI give closed forms; SVGD's particles are taken once each, with a
-            warning), or what `pymc_extras.fit_laplace` or `fit_pathfinder` returned.
+            warning), what `pymc_extras.fit_laplace` or `fit_pathfinder` returned, or draws in an ArviZ DataTree or InferenceData.
         model: the PyMC model; needed for the results of pymc-extras outside a ``with model:`` block.
     """
     pymc = require("pymc", "pymc")
@@ -38,6 +39,21 @@ def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
         approximation = _approximation(study, approx)
         notes = notes_on_data(model, approx, target, approximation, meant) if getattr(approx, "model", model) is model else ()
         return replace(target, origin=Origin(f"pymc {pymc.__version__}", data_line(model), notes)), approximation
+
+
+def read(model, fit, data=None) -> tuple[Target, Approximation]:
+    """As `taddaa.diagnose(approx)` and `taddaa.diagnose(model, fit)` find them; a Bambi model holds a PyMC model."""
+    if data is not None:
+        raise InputError("data is held by a PyMC model itself; set it with pm.set_data, and leave data= out")
+    if fit is None:
+        if hasattr(model, "value_vars") or hasattr(model, "backend"):
+            raise InputError("approximation is missing beside the model: diagnose(model, fit), or diagnose(approx) of what pm.fit gave")
+        return from_pymc(model)
+    if hasattr(model, "backend"):
+        if model.backend is None:
+            raise InputError("model is a Bambi model that has not been built; fit it first, or call model.build()")
+        model = model.backend.model
+    return from_pymc(fit, model=model)
 
 
 def _model_of(pymc, approx, model):
@@ -111,23 +127,13 @@ class _Model:
         return dict(zip(self.shown, self._constrain(*self.layout.unflatten(x).values(), *data), strict=True))
 
     def target(self) -> Target:
-        point = jax.ShapeDtypeStruct((self.layout.dim,), jnp.float64)
-        shapes: dict[str, tuple[int, ...]] = {}
-        data = self.data or ()
-        jax.eval_shape(lambda x, data: shapes.update({name: value.shape for name, value in self.constrain(x, data).items()}), point, data)
-        names = [label for name, shape in shapes.items() for label in self._labels(name, shape)]
+        """Rows are `theta[A]` where the model has coords, else `theta[0]`."""
+        dims = {name: list(self.model.named_vars_to_dims.get(name) or ()) for name in self.shown}
+        coords = {dim: ticks for dim, ticks in self.model.coords.items() if ticks is not None}
         if self.data is None:
-            return Target(lambda x: self.logdensity(x, ()), self.layout.dim, names=names, constrain=lambda x: self.constrain(x, ()))
-        return Target(self.logdensity, self.layout.dim, names=names, data=self.data, constrain=self.constrain)
-
-    def _labels(self, name: str, shape: tuple[int, ...]) -> list[str]:
-        """`theta[A]` where the model has coords, else `theta[0]`."""
-        if not shape:
-            return [name]
-        dims = self.model.named_vars_to_dims.get(name) or [None] * len(shape)
-        ticks = [self.model.coords.get(dim) for dim in dims]
-        axes = [range(size) if tick is None or len(set(tick)) != size else tick for tick, size in zip(ticks, shape, strict=True)]
-        return [f"{name}[{','.join(str(axes[i][j]) for i, j in enumerate(index))}]" for index in np.ndindex(*shape)]
+            constrain = lambda x: self.constrain(x, ())  # noqa: E731
+            return Target(lambda x: self.logdensity(x, ()), self.layout.dim, constrain=constrain, dims=dims, coords=coords)
+        return Target(self.logdensity, self.layout.dim, data=self.data, constrain=self.constrain, dims=dims, coords=coords)
 
     def unconstrain(self, posterior) -> np.ndarray:
         """Draws of the free variables (arrays with one leading axis) as flat vectors."""
@@ -189,8 +195,9 @@ def _large_data(outputs) -> tuple[list[np.ndarray], dict[Any, Any]]:
 def _approximation(study: _Model, approx) -> Approximation:
     if getattr(approx, "fit", None) is not None and "mean_vector" in _variables(approx.fit):
         return _from_laplace(study, approx.fit)
-    if getattr(approx, "posterior", None) is not None:
-        return _from_posterior(study, approx.posterior)
+    posterior = posterior_of(approx)
+    if posterior is not None:
+        return _from_posterior(study, stacked(posterior))
     if not hasattr(approx, "groups") or not hasattr(approx, "sample_dict_fn"):
         raise InputError(
             f"approx must be what pm.fit, pymc_extras.fit_laplace or pymc_extras.fit_pathfinder returned, got {type(approx).__name__}"
@@ -257,8 +264,7 @@ def _from_laplace(study: _Model, fit) -> Gaussian:
     return Gaussian(np.asarray(fit["mean_vector"], float)[order], covariance=(covariance + covariance.T) / 2)
 
 
-def _from_posterior(study: _Model, posterior) -> Draws:
-    draws = {name: np.asarray(posterior[name]).reshape(-1, *np.shape(posterior[name])[2:]) for name in _variables(posterior)}
+def _from_posterior(study: _Model, draws: dict[str, np.ndarray]) -> Draws:
     flat = study.unconstrain(draws)
     if not np.all(np.isfinite(flat)):
         lost = study.layout.coordinates()[int(np.flatnonzero(~np.isfinite(flat).all(axis=0))[0])]

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..errors import InputError, require
 from ..problem.approximation import Approximation, Draws
+from ..problem.origin import Origin
 from ..problem.target import Target, first_line
 from .callback import host_logdensity, host_values, probe
 from .layout import said
+from .posterior import dims_and_coords, posterior_of, stacked
 from .pystan import PyStan, each
 
 PROBE_DRAWS = 4
@@ -27,13 +29,16 @@ def from_stan(model, draws) -> tuple[Target, Approximation]:
     Args:
         model: a `bridgestan.StanModel`, or a PyStan 3 model from `stan.build`.
         draws: of the approximation, on Stan's constrained scale: a CmdStanPy result (`CmdStanVB`, `CmdStanPathfinder`,
-            `CmdStanLaplace`), a DataFrame with Stan's column names (`theta[1]` or `theta.1`; others are ignored), or an array
-            whose columns are those of `model.param_names()`. Or an approximation on the unconstrained scale, with coordinates
-            in the order of `model.param_unc_names()`: `taddaa.Gaussian(mean, sd)`, `taddaa.Draws(array)`. Stan's Pathfinder
-            resamples its draws by importance weights, and so repeats some; `psis_resample=False` gives those of Pathfinder itself.
+            `CmdStanLaplace`), an ArviZ DataTree or InferenceData, a DataFrame with Stan's column names (`theta[1]` or `theta.1`;
+            others are ignored), or an array whose columns are those of `model.param_names()`. Or an approximation on the
+            unconstrained scale, with coordinates in the order of `model.param_unc_names()`: `taddaa.Gaussian(mean, sd)`,
+            `taddaa.Draws(array)`. Stan's Pathfinder resamples its draws by importance weights, and so repeats some;
+            `psis_resample=False` gives those of Pathfinder itself.
     """
     program = _opened(model)
-    approximation = draws if isinstance(draws, Approximation) else Draws(program.unconstrained(_columns(program, draws)))
+    posterior = posterior_of(draws)
+    table = draws if posterior is None else _flat_table(posterior)
+    approximation = draws if isinstance(draws, Approximation) else Draws(program.unconstrained(_columns(program, table)))
     if approximation.dim != program.dim:
         raise InputError(f"draws has dimension {approximation.dim}, but the model has {program.dim} unconstrained parameters")
     sample = approximation.sample(np.random.default_rng(0), PROBE_DRAWS)
@@ -45,7 +50,23 @@ def from_stan(model, draws) -> tuple[Target, Approximation]:
         flat = values(x)
         return {name: flat[position] for name, position in positions.items()}
 
-    return Target(host_logdensity(program.evaluate), program.dim, names=names, constrain=constrain), approximation
+    dims, coords = ({}, {}) if posterior is None else dims_and_coords(posterior, {name: at.shape for name, at in positions.items()})
+    origin = Origin(program.framework)
+    target = Target(host_logdensity(program.evaluate), program.dim, names, constrain=constrain, dims=dims, coords=coords, origin=origin)
+    return target, approximation
+
+
+def read(model, fit, data=None) -> tuple[Target, Approximation]:
+    """As `taddaa.diagnose(model, fit)` finds them: a CmdStanModel with its data goes through BridgeStan."""
+    if fit is None:
+        raise InputError(
+            f"approximation is missing: pass the Stan model and a fit, diagnose(bridgestan_model, fit), got {type(model).__name__}"
+        )
+    if data is None:
+        return from_stan(model, fit)
+    if not hasattr(model, "stan_file"):
+        raise InputError(f"data is for a CmdStanModel; a {type(model).__name__} has its data already")
+    return from_stan(require("bridgestan", "stan").StanModel(str(model.stan_file), data), fit)
 
 
 def _opened(model) -> "_Program":
@@ -57,7 +78,7 @@ def _opened(model) -> "_Program":
         require("bridgestan", "stan")
         raise InputError(f"model must be a compiled model with its data, got {str(model)[:60]!r}; pass bridgestan.StanModel(file, data)")
     hint = (
-        "; a CmdStanModel cannot give log densities: pass bridgestan.StanModel(model.stan_file, data)"
+        "; a CmdStanModel cannot give log densities: pass bridgestan.StanModel(model.stan_file, data), or diagnose(model, fit, data=data)"
         if hasattr(model, "stan_file")
         else ""
     )
@@ -92,6 +113,7 @@ class _Program:
     def __init__(self, source: Any):
         self._source, self._lock = source, threading.Lock()
         self.dim, self.parameters, self.shown = source.dim, list(source.parameters), list(source.shown)
+        self.framework = "Stan through " + ("BridgeStan" if isinstance(source, _BridgeStan) else "PyStan")
         if self.dim == 0:
             raise InputError("model has no parameters, so there is no posterior to judge")
 
@@ -144,6 +166,18 @@ def _columns(program: _Program, draws) -> np.ndarray:
         )
     table = table.reshape(-1, table.shape[-1])[:, [places[name] for name in wanted]]
     return _checked(table.astype(float), wanted)
+
+
+def _flat_table(posterior):
+    """A DataFrame with Stan's names, counted from 1, of arrays that are counted from 0."""
+    import pandas
+
+    columns = {}
+    for name, values in stacked(posterior).items():
+        for index in np.ndindex(*values.shape[1:]):
+            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
+            columns[label] = values[(slice(None), *index)]
+    return pandas.DataFrame(columns)
 
 
 def _bare(program: _Program, draws) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What is being approximated: a log density on R^d, with the user's names and scale."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from ..errors import InputError, whole_dimension
+from .axes import Axes, axes_of
 from .origin import Origin
 
 TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
@@ -29,6 +30,8 @@ class Target:
         data: any pytree of arrays; passed to the compiled program as an argument, never baked into it.
         constrain: ``x -> parameters`` on the user's scale: a vector, or a dict of arrays whose keys give the names.
             It may take ``(x, data)``. Chains run on x; rows, moved draws and `of=` functions see its result.
+        dims, coords: names of the axes of `constrain`'s arrays and labels along them, as in ArviZ: ``dims={"b": ["coef"]}``,
+            ``coords={"coef": ["x1", "x2"]}``. Rows are named by them, `b[x1]`, and `report.to_datatree()` has them.
         origin: what an adapter knows about the model, for the report's provenance and notes.
     """
 
@@ -37,6 +40,8 @@ class Target:
     names: Sequence[str] | None = None
     data: Any = None
     constrain: Callable[..., Any] | None = None
+    dims: Mapping[str, Sequence[str | None]] | None = None
+    coords: Mapping[str, Any] | None = None
     origin: Origin | None = None
 
     def __post_init__(self):
@@ -91,31 +96,41 @@ class Target:
         return programs[key][0]
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The name of each of the user's parameters."""
+    def shapes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The names and shapes of the user's arrays; a nameless vector where there is no `constrain`."""
         if self.constrain is None:
-            return tuple(self.names or indexed("", (self.dim,)))
+            return (("", (self.dim,)),)
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
-        found: list[str] = []
+        found: list[tuple[str, tuple[int, ...]]] = []
 
         def read_names(x, data):
             for name, leaf in named_leaves(self.parameters(x, data)):
                 if jnp.iscomplexobj(leaf):
                     raise TypeError(f"{name or 'its result'} is complex, and parameters must be real")
-                found.extend(indexed(name, jnp.shape(leaf)))
+                found.append((name, jnp.shape(leaf)))
 
         try:
             jax.eval_shape(read_names, point, self.data)
         except (Exception, SystemExit) as error:
             raise InputError(f"constrain failed on a vector of length {self.dim}: {first_line(error)}") from error
-        labels = tuple(found)
+        return tuple(found)
+
+    @cached_property
+    def axes(self) -> Axes:
+        """Named axes of the user's arrays."""
+        return axes_of({name or "x": shape for name, shape in self.shapes}, self.dims or {}, self.coords or {})
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each of the user's parameters."""
+        labels = [label for name, shape in self.shapes for label in indexed(name, shape, self.axes.ticks(name or "x"))]
         if not labels:
             raise InputError("constrain must return at least one parameter, got none")
-        if len(set(labels)) < len(labels) and self.names is None:
-            twice = next(label for label in labels if labels.count(label) > 1)
-            raise InputError(f"constrain's parameters must have names of their own, got {twice!r} more than once")
         if self.names is None:
-            return labels
+            if len(set(labels)) < len(labels):
+                twice = next(label for label in labels if labels.count(label) > 1)
+                raise InputError(f"constrain's parameters must have names of their own, got {twice!r} more than once")
+            return tuple(labels)
         if len(self.names) != len(labels):
             raise InputError(f"names must hold one label for each of constrain's {len(labels)} values, got {len(self.names)}")
         return tuple(self.names)
@@ -172,11 +187,12 @@ def flat_values(parameters):
     return jnp.concatenate([jnp.ravel(leaf) for _, leaf in named_leaves(parameters)])
 
 
-def indexed(name: str, shape: tuple[int, ...]) -> list[str]:
-    """`tau` for a scalar, `theta[0]`, `theta[1]`, … for an array."""
+def indexed(name: str, shape: tuple[int, ...], ticks: Sequence[Sequence[Any]] | None = None) -> list[str]:
+    """`tau` for a scalar, `theta[0]`, `theta[1]`, … for an array, or `theta[A]` where its places have labels."""
     if not shape:
         return [name or "x"]
-    return [f"{name or 'x'}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+    axes = ticks or [range(size) for size in shape]
+    return [f"{name or 'x'}[{','.join(str(axis[i]) for axis, i in zip(axes, index, strict=True))}]" for index in np.ndindex(*shape)]
 
 
 def first_line(error: BaseException) -> str:

@@ -60,6 +60,7 @@ def report_of(
         labels=labels,
         start_draws=walk.seen.origin.quantities[:, : len(labels)],
         moved_draws=walk.seen.snapshots[-1].quantities[:, : len(labels)],
+        axes=walk.engine.target.axes,
         handover=Handover(walk.seen.snapshots[-1].positions, as_covariance(walk.metric), walk.step_length),
         continuation=Continuation(walk, questions, approximation, settings, seed, tuple(notes)),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import visible
 from ..files import write_whole
+from ..problem.axes import Axes
 from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
@@ -40,6 +41,7 @@ class Report:
     labels: tuple[str, ...]
     start_draws: np.ndarray
     moved_draws: np.ndarray
+    axes: Axes = Axes()
     handover: Handover | None = None  # not stored in JSON
     continuation: "Continuation | None" = None  # where the chains stand, in the process that ran them
 

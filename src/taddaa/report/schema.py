@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from ..problem.axes import Coordinate, Variable
 from ..verdict.checks.check import Check
 from ..verdict.outcome import VERDICTS
 from .parts import Cost, Paths, Provenance, Row
@@ -26,6 +27,7 @@ PLAIN: dict[Any, dict[str, Any]] = {
     float: NUMBER,
     NoneType: {"type": "null"},
 }
+AXES_PARTS = {"variables": Variable, "coordinates": Coordinate}
 VECTOR = {"type": "array", "items": NUMBER}
 COUNTS = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1e300}}
 MATRIX = {"type": "array", "items": VECTOR}
@@ -67,7 +69,9 @@ def report_schema(name: str, version: int) -> dict[str, Any]:
                 "labels": {"minItems": 1, **texts},
                 "start_draws": _array("start_draws"),
                 "moved_draws": _array("moved_draws"),
-            }
+                "axes": _object({part: {"type": "array", "items": _object_of(kind)} for part, kind in AXES_PARTS.items()}),
+            },
+            optional={"axes"},
         ),
     }
 
@@ -120,6 +124,10 @@ def disagreement(content: dict[str, Any]) -> str:
         same = first.setdefault((row["parameter"], row["functional"]), i)
         if same != i:
             return f"rows[{same}] and rows[{i}] are both the {shown(row['functional'])} of {shown(row['parameter'])}"
+    known = {coordinate["dim"] for coordinate in content.get("axes", {}).get("coordinates", ())}
+    for i, variable in enumerate(content.get("axes", {}).get("variables", ())):
+        if not {*variable["dims"]} <= known:
+            return f"axes.variables[{i}] has dims that axes.coordinates does not have"
     for i, check in enumerate(content["checks"]):
         if any(row >= counts["rows"] for row in check.get("rows") or ()):
             return f"checks[{i}].rows names the row {max(check['rows'])}, but there are {counts['rows']}"

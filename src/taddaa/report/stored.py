@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..problem.axes import Axes, Coordinate, Variable
 from ..verdict.checks.check import Check
 from .parts import Cost, Paths, Provenance, Row
 from .schema import disagreement, misfit, report_schema, shown
@@ -38,6 +39,7 @@ def as_json(report: "Report") -> str:
         "labels": list(report.labels),
         "start_draws": report.start_draws.tolist(),
         "moved_draws": report.moved_draws.tolist(),
+        "axes": asdict(report.axes),
     }
     return json.dumps(_finite(content), allow_nan=False)
 
@@ -71,7 +73,15 @@ def from_json(source: str | Path) -> dict[str, Any]:
         "labels": tuple(content["labels"]),
         "start_draws": _array(content["start_draws"]),
         "moved_draws": _array(content["moved_draws"]),
+        "axes": _axes(content.get("axes") or {"variables": [], "coordinates": []}),
     }
+
+
+def _axes(stored: dict[str, Any]) -> Axes:
+    return Axes(
+        tuple(Variable(each["name"], tuple(each["dims"])) for each in stored["variables"]),
+        tuple(Coordinate(each["dim"], tuple(each["ticks"])) for each in stored["coordinates"]),
+    )
 
 
 def _text_of(source: str | Path) -> tuple[str, str]:
