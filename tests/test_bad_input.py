@@ -131,7 +131,7 @@ def test_samplers_that_break_when_called(message, sample):
     [
         (r"approximation is a bare array; wrap it: taddaa\.Draws\(array\)", GOOD),
         (r"approximation must be a taddaa\.Gaussian.*got dict", {"mean": 0}),
-        (r"approximation must be a taddaa\.Gaussian.*got NoneType", None),
+        (r"approximation is missing, and function is not a fit that holds its model", None),
     ],
 )
 def test_things_that_are_no_approximation(message, approximation):

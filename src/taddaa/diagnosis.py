@@ -48,6 +48,7 @@ def diagnose(
     *,
     tolerance: float | tuple[float, float] | None = None,
     data: Any = None,
+    var_names: str | Sequence[str] | None = None,
     other_starts: Approximation | str | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: str | PathLike | None = None,
@@ -59,12 +60,14 @@ def diagnose(
         approximation: `Gaussian`, `StudentT`, `Draws`, `Sampler`, or a distribution with `sample(key, shape)`; or the framework's own
             fit of its model (`docs/examples.md` has one screen each), or draws in an ArviZ DataTree or InferenceData. A PyMC
             approximation knows its model: ``diagnose(approx)``.
-        functionals: what to judge; the mean and variance of every parameter by default.
+        functionals: what to judge; the mean and variance of each parameter by default.
         settings: `Settings()` by default.
         seed: the same seed gives the same report.
         tolerance: errors that do not matter, in standard deviations (variances: one and a half times it, in log variance), or a
             pair of both. It decides what is *within tolerance* and how errors are called and ordered; 0.1 by default.
         data: what a NumPyro model takes: a tuple of arguments or a dict of keyword arguments. Other models hold their data.
+        var_names: the parameters to judge, as in ArviZ: names of arrays or elements, ["b", "tau", "~b[x3]"]; with ~ in front what to
+            leave out. By default all but constants and large deterministics.
         other_starts: a second arm of chains, from another approximation or from "inflated" draws of this one (three times
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
         progress: called with a `Progress` after each block of iterations.
@@ -81,7 +84,7 @@ def diagnose(
         raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
-    functionals, seed = as_functionals(functionals), whole_seed(seed)
+    functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
     settings.plan(target.dim).refuse_too_large(target.dim)
     refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
@@ -113,7 +116,7 @@ def _prepare(target: Target, approximation: Approximation, functionals, settings
     rng = np.random.default_rng([seed, 0])
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
         questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
-    return _Study(approximation, settings, seed, plan, engine, questions, saved, [])
+    return _Study(approximation, settings, seed, plan, engine, questions, saved, list(questions.notes))
 
 
 @dataclass

@@ -43,7 +43,7 @@ def refuse_other_inputs(target: Target, approximation, second, functionals, sett
     """Several processes run this script together: have they been given the same?"""
     point = jax.ShapeDtypeStruct((target.dim,), jnp.result_type(float))
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), target.data)
-    asked = [functional.of for functional in functionals if functional.of is not None]
+    asked = [functional.function for functional in functionals if functional.function is not None]
     values = lambda x, data: [call_with_data(function, target.parameters(x, data), data) for function in asked]  # noqa: E731
     refuse_disagreement(
         {

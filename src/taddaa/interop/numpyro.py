@@ -166,7 +166,8 @@ class Model:
         shapes = dict(found.shapes)
         dims, coords = ({}, {}) if posterior is None else dims_and_coords(posterior, shapes)
         plates = {name: site.dims for name, site in self.sites.items() if any(site.dims) and len(site.dims) == len(shapes[name])}
-        return replace(found, dims={**plates, **dims}, coords=coords, origin=self.origin())
+        derived = tuple(name for name in shapes if name not in self.sites)
+        return replace(found, dims={**plates, **dims}, coords=coords, origin=replace(self.origin(), derived=derived))
 
     def _bare_target(self) -> Target:
         leaves, tree = jax.tree.flatten((self.args, self.kwargs))

@@ -38,7 +38,8 @@ def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
         target = study.target()
         approximation = _approximation(study, approx)
         notes = notes_on_data(model, approx, target, approximation, meant) if getattr(approx, "model", model) is model else ()
-        return replace(target, origin=Origin(f"pymc {pymc.__version__}", data_line(model), notes)), approximation
+        derived = tuple(variable.name for variable in model.deterministics)
+        return replace(target, origin=Origin(f"pymc {pymc.__version__}", data_line(model), notes, derived)), approximation
 
 
 def read(model, fit, data=None) -> tuple[Target, Approximation]:

@@ -51,7 +51,8 @@ def from_stan(model, draws) -> tuple[Target, Approximation]:
         return {name: flat[position] for name, position in positions.items()}
 
     dims, coords = ({}, {}) if posterior is None else dims_and_coords(posterior, {name: at.shape for name, at in positions.items()})
-    origin = Origin(program.framework)
+    parameters = {_spoken(name).partition("[")[0] for name in program.parameters}
+    origin = Origin(program.framework, derived=tuple(name for name in positions if name not in parameters))
     target = Target(host_logdensity(program.evaluate), program.dim, names, constrain=constrain, dims=dims, coords=coords, origin=origin)
     return target, approximation
 

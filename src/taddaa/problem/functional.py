@@ -1,8 +1,8 @@
 """What a user asks about: means, variances, quantiles and covariances, of parameters or of any function of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from ..formulas.interval import (
     quantile_interval,
 )
 from .approximation import Approximation
+from .selection import as_names
 
+Names = str | Sequence[str]
 VARIANCE_INTERVALS = {"bonett": log_variance_bonett, "chi2": log_variance_chi2}
 
 
@@ -26,18 +28,33 @@ class Functional(ABC):
     """A number that a distribution has. Arrays are (N, W, k) windows of k quantities; see `interval`.
 
     Args:
-        of: a function of the parameters (on the user's scale) that returns a number or an array; every parameter if None.
+        of: a function of the parameters (on the user's scale) that returns a number or an array, or the name of a parameter or names
+            of several ("b", "b[x1]", ["b", "~b[x3]"]); if None every parameter that `diagnose` judges by default.
         name: the label of the rows that `of` gives; the function's own name if None.
     """
 
-    of: Callable[..., Any] | None = field(default=None, kw_only=True)
+    of: Callable[..., Any] | Names | None = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
-        if self.of is not None and not callable(self.of):
-            raise InputError(f"of must be a function of the parameters, such as lambda p: p[0], got {type(self.of).__name__}: {self.of!r}")
+        if isinstance(self.of, (str, list, tuple)):
+            object.__setattr__(self, "of", as_names(self.of))
+        elif self.of is not None and not callable(self.of):
+            raise InputError(
+                f"of must be a function of the parameters, such as lambda p: p[0], or a name, got {type(self.of).__name__}: {self.of!r}"
+            )
         if self.name is not None and not isinstance(self.name, str):
             raise InputError(f"name must be a string, got {type(self.name).__name__}: {self.name!r}")
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The parameters that it names."""
+        return self.of if isinstance(self.of, tuple) else None
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function that it is of."""
+        return self.of if callable(self.of) else None
 
     @property
     @abstractmethod
@@ -71,9 +88,9 @@ class Functional(ABC):
 
 @dataclass(frozen=True)
 class Mean(Functional):
-    """The mean, of every parameter or `of` a function of them; Student t interval."""
+    """The mean, of every parameter, of those named, or `of` a function of them; Student t interval."""
 
-    of: Callable[..., Any] | None = None  # by position too: Mean(f)
+    of: Callable[..., Any] | Names | None = None  # by position too: Mean(f), Mean("b")
 
     @property
     def label(self):
@@ -91,9 +108,9 @@ class Mean(Functional):
 
 @dataclass(frozen=True)
 class Variance(Functional):
-    """The variance, of every parameter or `of` a function of them; its movement is that of log variance, as in the paper."""
+    """The variance, of every parameter, those named, or `of` a function; its movement is that of log variance, as in the paper."""
 
-    of: Callable[..., Any] | None = None
+    of: Callable[..., Any] | Names | None = None
 
     @property
     def label(self):
@@ -121,9 +138,14 @@ class Variance(Functional):
 
 @dataclass(frozen=True)
 class Quantile(Functional):
-    """The p-quantile; distribution-free interval from order statistics."""
+    """The p-quantile, of what `Mean` may be of: Quantile(0.9), Quantile(0.9, "b[x1]"); distribution-free, from order statistics."""
 
     p: float = 0.5
+
+    def __init__(self, p: float = 0.5, of: Callable[..., Any] | Names | None = None, *, name: str | None = None):
+        for field_name, value in (("p", p), ("of", of), ("name", name)):  # frozen, and with p before what it inherits
+            object.__setattr__(self, field_name, value)
+        self.__post_init__()
 
     def __post_init__(self):
         super().__post_init__()
@@ -178,8 +200,14 @@ class Covariance(Functional):
         return np.prod(sd, keepdims=True)
 
 
-def as_functionals(functionals) -> tuple[Functional, ...]:
-    """The user's list, checked; means and variances if there is none."""
+def as_functionals(functionals, var_names=None) -> tuple[Functional, ...]:
+    """The user's list, checked; means and variances if there is none. Those of every parameter are of `var_names`, if given."""
+    if var_names is not None:
+        names = as_names(var_names)
+        return tuple(
+            replace(each, of=names) if each.of is None and not isinstance(each, Covariance) else each
+            for each in as_functionals(functionals)
+        )
     if functionals is None:
         return (Mean(), Variance())
     if isinstance(functionals, Functional):

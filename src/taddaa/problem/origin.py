@@ -15,11 +15,13 @@ class Origin:
         framework: its name and version.
         data: what the model is conditioned on, by name, shape and digest (see `described`).
         notes: what the report should say about how the model was read.
+        derived: the names of what is computed from the parameters (deterministics), of which only small ones are judged by default.
     """
 
     framework: str = ""
     data: str = ""
     notes: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
 
 
 def described(arrays: Mapping[str, np.ndarray]) -> str:

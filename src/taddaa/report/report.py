@@ -92,11 +92,18 @@ class Report:
         """Whether the moved draws may stand in for posterior draws: every check passed (the paper's one alone is not enough)."""
         return len(self.checks) > 1 and all(check.passed for check in self.checks)
 
-    def to_dataframe(self):
-        """One row a quantity, in the order of the parameters."""
+    def select(self, var_names) -> "Report":
+        """The report on some of its parameters, named as in ArviZ: `print(report.select(["b", "~b[x3]"]))`."""
+        from .select import selected
+
+        return selected(self, var_names)
+
+    def to_dataframe(self, var_names=None):
+        """One row a quantity, in the order of the parameters; of all or of those named, as in `select`."""
         import pandas
 
-        return pandas.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(Row)])
+        rows = self.rows if var_names is None else self.select(var_names).rows
+        return pandas.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(Row)])
 
     def to_datatree(self):
         """An ArviZ DataTree: groups for starts, moved draws, rows and checks (needs the extra `arviz`)."""

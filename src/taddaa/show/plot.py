@@ -21,15 +21,16 @@ COLOUR = {ERROR: VERMILION, UNTRUSTED: ORANGE, NO_ERROR: BLUE, WITHIN: GREEN}
 MARKER = {ERROR: "o", UNTRUSTED: "s", NO_ERROR: "D", WITHIN: "^"}
 SERIES = [(BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"), (ORANGE, (0, (5, 1))), (GREY, (0, (1, 1)))]
 SERIES_MARKERS = "oDs^vP"
+Names = str | Sequence[str] | None
 SCALE = "movement away from the approximation\n(means and quantiles: moved standard deviations; variances: log variance)"
 
 
-def forest(report: Report, top: int = 20, tolerance: float | None = None) -> "Figure":
+def forest(report: Report, top: int = 20, tolerance: float | None = None, *, var_names: Names = None) -> "Figure":
     """Movement intervals, worst first; thick bars reach from zero to the bound. In the pale band errors do not matter.
 
     Its half-width is the report's own tolerance for each row, or `tolerance`, in relative units, for all.
     """
-    shown = series.forest(report, top)
+    shown = series.forest(_named(report, var_names), top)
     count = len(shown.rows)
     figure, (axes,) = _figure(1, width=7.5, height=1.5 + 0.3 * count)
     allowed = shown.tolerance if tolerance is None else np.full(count, tolerance)
@@ -55,9 +56,9 @@ def forest(report: Report, top: int = 20, tolerance: float | None = None) -> "Fi
     return figure
 
 
-def movement(report: Report, rows: Sequence[int] | None = None, top: int = 6) -> "Figure":
+def movement(report: Report, rows: Sequence[int] | None = None, top: int = 6, *, var_names: Names = None) -> "Figure":
     """How rows moved against iteration, with bands of two standard errors; a dotted line where each came to rest."""
-    shown = series.movements(report, rows, top)
+    shown = series.movements(_named(report, var_names), rows, top)
     figure, panels = _grid(len(shown))
     for axes, path in zip(panels, shown, strict=True):
         colour = COLOUR[path.row.verdict]
@@ -72,9 +73,9 @@ def movement(report: Report, rows: Sequence[int] | None = None, top: int = 6) ->
     return figure
 
 
-def correlation(report: Report, rows: Sequence[int] | None = None, top: int = 5) -> "Figure":
+def correlation(report: Report, rows: Sequence[int] | None = None, top: int = 5, *, var_names: Names = None) -> "Figure":
     """ρ² of start and state against iteration: the largest over coordinates, and the quantities that remember most."""
-    shown = series.memory(report, rows, top)
+    shown = series.memory(_named(report, var_names), rows, top)
     figure, (axes,) = _figure(1, width=7, height=4)
     floor = 1e-3  # below the noise of a few hundred chains
     axes.plot(shown.iteration, np.maximum(shown.largest, floor), color="black", lw=1, alpha=0.6, label="largest over coordinates")
@@ -91,9 +92,9 @@ def correlation(report: Report, rows: Sequence[int] | None = None, top: int = 5)
     return figure
 
 
-def marginals(report: Report, parameters: Sequence[str] | None = None, top: int = 6) -> "Figure":
+def marginals(report: Report, parameters: Sequence[str] | None = None, top: int = 6, *, var_names: Names = None) -> "Figure":
     """Densities of the starts (the approximation) and of the moved draws, for chosen parameters or the worst."""
-    shown = series.marginals(report, parameters, top)
+    shown = series.marginals(_named(report, var_names), parameters, top)
     figure, panels = _grid(len(shown))
     for axes, one in zip(panels, shown, strict=True):
         axes.stairs(one.before, one.edges, color=BLUE, lw=1.5, ls="--", label="approximation")
@@ -146,6 +147,11 @@ def side_by_side(reports: Mapping[str, Report], top: int = 20) -> "Figure":
 
 
 # Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def _named(report: Report, var_names: Names) -> Report:
+    """All of a report, or what is named, as in `report.select`."""
+    return report if var_names is None else report.select(var_names)
 
 
 def _figure(rows: int, width: float, height: float, columns: int = 1) -> "tuple[Figure, list[Any]]":

@@ -7,13 +7,15 @@ import numpy as np
 from ..chains.machine.engine import Engine
 from ..errors import InputError
 from ..formulas.interval import Interval, exactly
-from ..problem.approximation import Approximation, Draws, Gaussian
+from ..problem.approximation import Approximation, Draws, Gaussian, Inflated
 from ..problem.drawn import drawn
 from ..problem.functional import Covariance, Functional
+from ..problem.selection import by_default, chosen
 from ..problem.target import Target, indexed
 from .questions import Known, Questions, RowGroup, Sampled
 
 REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
+FAR = 10.0  # times as far from their median as q's draws lie
 REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
 
 
@@ -26,7 +28,8 @@ def ask(
     states: int,
 ) -> Questions:
     """Resolve the user's functionals into rows, and find F(q): in closed form where it exists, else from many draws."""
-    functions, groups = _row_groups(engine.target, functionals, engine)
+    constant = _constant(engine, approximation)
+    functions, groups, notes = _row_groups(engine.target, functionals, engine, constant)
     references: list[Callable[[float], Interval]] = []
     draws: np.ndarray | None = None
     for group in groups:
@@ -41,7 +44,7 @@ def ask(
     kurtosis = None
     if not isinstance(approximation, Gaussian) or draws is not None:
         kurtosis = _kurtosis(_reference_draws(approximation, engine, functions, rng) if draws is None else draws)
-    return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis)
+    return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis, notes)
 
 
 def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -> None:
@@ -49,7 +52,7 @@ def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -
     for group in groups:
         bad = np.isnan(quantities[:, group.columns]).any(axis=1)
         if bad.any():
-            what = f"of={group.labels[0]}" if group.functional.of else f"constrain's {group.labels[0]!r}"
+            what = f"of={group.labels[0]}" if group.functional.function else f"constrain's {group.labels[0]!r}"
             raise InputError(f"{what} returned NaN at {bad.sum()} of {len(bad)} {where}; make it a number there or leave it out")
 
 
@@ -60,7 +63,7 @@ def _kurtosis(draws: np.ndarray) -> np.ndarray:
 
 
 def _closed_form(group: RowGroup, target: Target, approximation: Approximation) -> np.ndarray | None:
-    if target.constrain is not None or group.functional.of is not None:
+    if target.constrain is not None or group.functional.function is not None:
         return None
     known = group.functional.closed_form(approximation)
     if known is None:
@@ -80,29 +83,61 @@ def _reference_draws(approximation: Approximation, engine: Engine, functions, rn
     return engine.observe(drawn(approximation, rng, count), functions)
 
 
-def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engine) -> tuple[tuple[Callable, ...], list[RowGroup]]:
-    """Which columns of `Engine.observe` each functional reads, and the labels of its rows."""
+def _constant(engine: Engine, approximation: Approximation) -> np.ndarray:
+    """Which of the user's parameters have one and the same value whatever x is: fixed entries of a factor, observed ones of a vector.
+
+    They are looked at far beyond q's draws, where what only seems constant there varies.
+    """
+    labels = engine.target.labels
+    if engine.target.constrain is None:
+        return np.zeros(len(labels), bool)
+    values = engine.observe(drawn(Inflated(approximation, FAR), np.random.default_rng(0), engine.chains))[:, : len(labels)]
+    finite = np.isfinite(values)
+    low, high = np.where(finite, values, np.inf).min(axis=0), np.where(finite, values, -np.inf).max(axis=0)
+    rounding = 1000 * np.finfo(engine.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    return finite.any(axis=0) & (high - low <= rounding)
+
+
+def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engine, constant: np.ndarray):
+    """Which columns of `Engine.observe` each functional reads, and the labels of its rows; with notes on what has no row."""
     labels = target.labels
     offsets: dict[int, tuple[int, tuple[int, ...]]] = {}  # by identity: a user's callable need not be hashable
     functions: list[Callable] = []
+    notes: list[str] = []
     width, row, groups = len(labels), 0, []
     for functional in functionals:
-        if functional.of is not None:
+        if functional.function is not None:
             if id(functional.of) not in offsets:
-                shape = engine.shape_of(functional.of, _name_of(functional))
+                shape = engine.shape_of(functional.function, _name_of(functional))
                 offsets[id(functional.of)] = (width, shape)
-                functions.append(functional.of)
+                functions.append(functional.function)
                 width += int(np.prod(shape))
             columns, names = _function_rows(functional, *offsets[id(functional.of)])
         elif isinstance(functional, Covariance):
             columns = np.array([_column(labels, which) for which in (functional.first, functional.second)])
             names = (functional.name or f"{labels[columns[0]]}, {labels[columns[1]]}",)
         else:
-            columns, names = np.arange(len(labels)), labels
+            columns, said = _parameters(target, functional, constant)
+            names, notes = tuple(labels[i] for i in columns), [*notes, *said]
         groups.append(RowGroup(functional, columns, names, row + np.arange(len(names))))
         row += len(names)
     _refuse_twins(groups)
-    return tuple(functions), groups
+    return tuple(functions), groups, tuple(dict.fromkeys(notes))
+
+
+def _parameters(target: Target, functional: Functional, constant: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """The parameters that a functional is of, but for constants."""
+    note = ""
+    if functional.names is not None:
+        columns = chosen(target.labels, functional.names)
+    else:
+        columns, note = by_default(target)
+    fixed = columns[constant[columns]]
+    if len(fixed) == len(columns):
+        raise InputError(f"{target.labels[fixed[0]]} has the same value whatever the parameters are, so there is nothing to judge")
+    more = f" and {len(fixed) - 1} more" * (len(fixed) > 1)
+    said = f"{target.labels[fixed[0]]}{more}: fixed by the model, so no row" if len(fixed) else ""
+    return columns[~constant[columns]], [sentence for sentence in (note, said) if sentence]
 
 
 def _refuse_twins(groups: Sequence[RowGroup]) -> None:

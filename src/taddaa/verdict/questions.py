@@ -51,6 +51,7 @@ class Questions:
     variance_interval: str
     states: int
     kurtosis: np.ndarray | None  # of each quantity under q, where it may be heavy-tailed
+    notes: tuple[str, ...] = ()  # on what has no row
 
     @property
     def rows(self) -> int:
