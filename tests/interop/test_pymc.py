@@ -198,6 +198,57 @@ def test_svgd_particles_are_passed_once_with_a_warning():
     assert approximation.draws.shape == (40, 3)
 
 
+# Models that JAX does not know --------------------------------------------------------------------------------------
+
+
+def square_op():
+    """An operation of the user's own, with a gradient and without a JAX form."""
+    import pytensor.tensor as pt
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    class Square(Op):
+        def make_node(self, x):
+            x = pt.as_tensor_variable(x)
+            return Apply(self, [x], [x.type()])
+
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = np.asarray(inputs[0] ** 2)
+
+        def grad(self, inputs, gradients):
+            return [2 * inputs[0] * gradients[0]]
+
+        def pullback(self, inputs, outputs, gradients):
+            return self.grad(inputs, gradients)
+
+    return Square()
+
+
+def test_a_model_without_a_jax_form_runs_on_the_host():
+    with pm.Model(coords={"which": ["a", "b"]}) as model:
+        scale = pm.LogNormal("scale", 0.3, 0.5)
+        beta = pm.Normal("beta", 0, 1, dims="which")
+        pm.Deterministic("both", beta * scale, dims="which")
+        pm.Potential("term", -2 * pm.math.sum(square_op()(beta - np.array([1.0, -2.0]))))
+    # The term is that of y ~ Normal(beta, 0.5), so the posterior is the conjugate one.
+    target, approximation = taddaa.from_pymc(meanfield(model, CONJUGATE_MEAN, CONJUGATE_SD))
+    assert "has no JAX form" in target.origin.notes[0] and target.labels[-1] == "both[b]"
+    rows = np.random.default_rng(0).normal(CONJUGATE_MEAN, CONJUGATE_SD, (50, 3))
+    exact = -0.5 * np.sum(((rows - CONJUGATE_MEAN) / CONJUGATE_SD) ** 2, axis=1)
+    with jax.enable_x64(True):
+        found, gradient = jax.vmap(jax.value_and_grad(target.logdensity))(rows)
+        shown = jax.vmap(target.constrain)(rows)
+    assert same_up_to_constant(found, exact)
+    np.testing.assert_allclose(gradient, -(rows - CONJUGATE_MEAN) / CONJUGATE_SD**2, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(shown["both"], rows[:, 1:] * np.exp(rows[:, :1]), rtol=1e-12)
+    settings = taddaa.Settings(chains=100, iterations=60, budget=1)
+    assert taddaa.diagnose(target, approximation, settings=settings).verdict != "error"
+    assert taddaa.diagnose(target, taddaa.Gaussian(CONJUGATE_MEAN, 0.3 * CONJUGATE_SD), settings=settings).verdict == "error"
+    xarray = need("xarray")
+    draws = xarray.Dataset({"scale": ("draw", np.exp(rows[:, 0])), "beta": (("draw", "which"), rows[:, 1:])})
+    np.testing.assert_allclose(taddaa.from_pymc(draws, model=model)[1].draws, rows, rtol=1e-12)
+
+
 # Data ---------------------------------------------------------------------------------------------------------------
 
 

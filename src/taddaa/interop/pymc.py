@@ -15,6 +15,7 @@ from ..problem.target import Target, first_line
 from .layout import Layout, said
 from .posterior import posterior_of, stacked
 from .pymc_data import data_line, notes_on_data, refuse_stored_difference
+from .pymc_host import HostModel
 
 LARGE = 1000  # numbers in an array of data, from which on it is an argument of the compiled program and no constant in it
 
@@ -37,7 +38,8 @@ def from_pymc(approx, model=None) -> tuple[Target, Approximation]:
         study = _Model(model)
         target = study.target()
         approximation = _approximation(study, approx)
-        notes = notes_on_data(model, approx, target, approximation, meant) if getattr(approx, "model", model) is model else ()
+        notes: tuple[str, ...] = () if study.host is None else (study.host.note,)
+        notes += notes_on_data(model, approx, target, approximation, meant) if getattr(approx, "model", model) is model else ()
         derived = tuple(variable.name for variable in model.deterministics)
         return replace(target, origin=Origin(f"pymc {pymc.__version__}", data_line(model), notes, derived)), approximation
 
@@ -82,10 +84,24 @@ class _Model:
         self.shown = [variable.name for variable in model.unobserved_RVs]  # free variables, then deterministics
         by_name = {variable.name: variable for variable in model.unobserved_value_vars}
         graphs = [[model.logp()], [by_name[name] for name in self.shown]]
+        self.host: HostModel | None = None
         try:
             self.data, (self._logp, self._constrain) = self._compiled(graphs)
+            point = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in self.layout.shapes.values()]
+            for function in (self._logp, self._constrain):
+                jax.eval_shape(function, *point, *(self.data or ()))
         except Exception as error:
-            raise InputError(f"model cannot be turned into a JAX function: {first_line(error)}") from error
+            self.data = None
+            self.host = self._on_host(graphs[1], error)
+
+    def _on_host(self, shown, error: Exception) -> HostModel:
+        try:
+            return HostModel(self.model, self.layout, shown, error)
+        except Exception as other:
+            raise InputError(
+                f"model can be turned neither into a JAX function ({first_line(error)}) nor into one with gradients on the host "
+                f"({first_line(other)})"
+            ) from other
 
     def _compiled(self, graphs) -> tuple[list[np.ndarray] | None, list[Any]]:
         """Large data and the graphs as functions of the values and of it."""
@@ -131,6 +147,8 @@ class _Model:
         """Rows are `theta[A]` where the model has coords, else `theta[0]`."""
         dims = {name: list(self.model.named_vars_to_dims.get(name) or ()) for name in self.shown}
         coords = {dim: ticks for dim, ticks in self.model.coords.items() if ticks is not None}
+        if self.host is not None:
+            return Target(self.host.logdensity, self.layout.dim, constrain=self.host.constrain, dims=dims, coords=coords)
         if self.data is None:
             constrain = lambda x: self.constrain(x, ())  # noqa: E731
             return Target(lambda x: self.logdensity(x, ()), self.layout.dim, constrain=constrain, dims=dims, coords=coords)
@@ -150,9 +168,17 @@ class _Model:
             transform = self.model.rvs_to_transforms[variable]
             forward = variable if transform is None else transform.forward(variable, *variable.owner.inputs)
             outputs.append(forward.astype(value.dtype))
-        forward = jaxified(list(inputs.values()), clone_replace(outputs, replace=inputs, rebuild_strict=False))
-        columns = [jnp.asarray(posterior[variable.name], jnp.float64) for variable in free]
-        parts = jax.vmap(lambda *draw: tuple(forward(*draw)))(*columns)
+        graph = clone_replace(outputs, replace=inputs, rebuild_strict=False)
+        columns = [np.asarray(posterior[variable.name], float) for variable in free]
+        if self.host is not None:
+            from pytensor import function
+
+            compiled = function(list(inputs.values()), graph)
+            rows = [compiled(*(column[i].astype(v.dtype) for column, v in zip(columns, free, strict=True))) for i in range(len(columns[0]))]
+            parts = tuple(np.stack([np.asarray(row[k]) for row in rows]) for k in range(len(outputs)))
+        else:
+            forward = jaxified(list(inputs.values()), graph)
+            parts = jax.vmap(lambda *draw: tuple(forward(*draw)))(*map(jnp.asarray, columns))
         return np.asarray(self.layout.flatten(dict(zip(self.layout.shapes, parts, strict=True)), leading=1))
 
 

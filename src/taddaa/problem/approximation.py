@@ -11,6 +11,7 @@ from scipy import linalg
 
 from ..errors import InputError, whole_dimension
 from ..formulas.distributions import normal_logpdf, normal_quantile, t_logpdf, t_quantile
+from .distribution import sampler_of
 
 # Fewer distinct draws than this share of all draws are particles or a stuck chain, not a sample.
 DISTINCT_SHARE = 0.5
@@ -225,29 +226,18 @@ class Inflated(Approximation):
 
 
 def as_approximation(approximation, name: str = "approximation") -> Approximation:
-    """An Approximation as it is; an object with NumPyro's or distrax's `sample(key, shape)` and `log_prob` is wrapped."""
+    """An Approximation as it is; a distribution with `sample` and `log_prob` of NumPyro, flowjax, distrax, TFP or PyTorch is wrapped."""
     if isinstance(approximation, Approximation):
         return approximation
     if hasattr(approximation, "sample") and hasattr(approximation, "log_prob"):
-        return _from_distribution(approximation)
+        return Sampler(*sampler_of(approximation))
     if isinstance(approximation, (np.ndarray, jax.Array)):
         raise InputError(f"{name} is a bare array; wrap it: taddaa.Draws(array)")
     raise InputError(
-        f"{name} must be a taddaa.Gaussian, StudentT, Draws or Sampler, or a distribution with sample(key, shape), "
+        f"{name} must be a taddaa.Gaussian, StudentT, Draws or Sampler, a distribution with sample and log_prob, or a framework's fit "
+        "(taddaa.from_pymc, from_numpyro, from_stan say which), "
         f"got {type(approximation).__name__}"
     )
-
-
-def _from_distribution(distribution) -> Sampler:
-    shape = tuple(getattr(distribution, "batch_shape", ())) + tuple(getattr(distribution, "event_shape", ()))
-    if len(shape) != 1:
-        raise InputError(f"approximation must be a distribution over a flat vector, got draws of shape {shape}")
-
-    def logdensity(x):
-        result = np.asarray(distribution.log_prob(x))
-        return result.sum(-1) if result.ndim == 2 else result
-
-    return Sampler(lambda key, count: distribution.sample(key, (count,)), shape[0], logdensity)
 
 
 def vector(name: str, value, *, length: int | None = None, positive: bool = False) -> np.ndarray:
