@@ -23,8 +23,8 @@ SIDE = {
     "experiments": {*MAIN, "fit", "comparison"},
     "cli": {*MAIN, "experiments"},
 }
-# A report hands itself on when it is asked for its page.
-DOORS = {("report.report", "show.page")}
+# A report hands itself on when it is asked for its page, or for its chains to go on.
+DOORS = {("report.report", "show.page"), ("report.report", "diagnosis")}
 
 
 def modules() -> dict[str, ast.Module]:

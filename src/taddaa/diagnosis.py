@@ -1,8 +1,10 @@
 """The diagnosis: plan → start → walk while quantities move → judge → report (Algorithm 1 and what goes beyond it)."""
 
+import copy
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -36,6 +38,8 @@ from .verdict.gradients import gradients_agree
 from .verdict.judgement import Judgement, Tolerance, judge
 from .verdict.questions import Questions
 from .verdict.sharpening import gather
+
+DISAGREE = "the gradient does not agree with finite differences of the log density, so intervals are plain"
 
 
 @partial(kindly, elsewhere=("settings=taddaa.Settings(…)", Settings))
@@ -89,8 +93,7 @@ def diagnose(
     refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise InputError("diagnose cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
-    # Proposals without a finite density are rejected and counted; where JAX is told to stop at them, it must not.
-    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+    with _computing(settings):
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
@@ -99,15 +102,47 @@ def diagnose(
         walk = study.onward(study.begin(approximation, arm=0, progress=progress), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
-        while True:
-            judgement, checks, onward = study.look(walk)
-            if agreed(2 * walk.iteration > study.plan.most_iterations or not onward):
-                break
-            walk.noted = {check.name: float(check.value) for check in checks}
-            walk.round()
+        judgement, checks = study.walk_on(walk)
         if second is not None:
             checks.append(study.compare_arms(walk, judgement, second, progress))
         return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes)
+
+
+@contextmanager
+def _computing(settings: Settings) -> Iterator[None]:
+    """JAX as a diagnosis needs it, whatever it is told elsewhere: proposals without a finite density are rejected, not stopped at."""
+    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+        yield
+
+
+def resumed(report: Report, budget: float, progress: Callable[[Progress], None] | None = None) -> Report:
+    """The diagnosis that a report came from, with a larger budget: its chains go on where they stand, at least one round more."""
+    there = report.continuation
+    if there is None:
+        raise InputError(
+            "resume needs the process that made the report, where its chains are; elsewhere diagnose again with the same inputs, a larger "
+            "budget and, to go on from a file, checkpoint="
+        )
+    if any(check.name == ArmsAgree.name for check in report.checks):
+        raise InputError("resume knows nothing of a second arm; diagnose again with other_starts and a larger budget")
+    settings, walk = replace(there.settings, budget=budget), copy.copy(there.walk)
+    plan = settings.plan(walk.engine.target.dim)
+    if 2 * walk.iteration > plan.most_iterations:
+        least = 2 * walk.iteration / plan.iterations
+        raise InputError(f"budget must be at least {least:g} for the chains to go on from where they stand, got {budget!r}")
+    with _computing(settings):
+        old = walk.engine
+        walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
+        walk.engine.noise_state = old.noise_state
+        cost = report.cost
+        walk.engine.meter.resume(cost.gradients, cost.programs, cost.seconds_compiling, cost.seconds_running + cost.seconds_compiling)
+        walk.plan, walk.on_progress, walk.save = plan, progress, lambda walk: None
+        walk.traces, walk.snapshots, walk.path = list(walk.traces), list(walk.snapshots), list(walk.path)
+        study = _Study(there.approximation, settings, there.seed, plan, walk.engine, there.questions, Checkpoint(None), list(there.notes))
+        study.gradients_agree = DISAGREE not in there.notes
+        walk.round()
+        judgement, checks = study.walk_on(walk)
+        return report_of(there.approximation, settings, there.seed, study.questions, walk, judgement, checks, study.notes)
 
 
 def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
@@ -170,7 +205,7 @@ class _Study:
         refuse_nan(self.questions.groups, walk.origin.quantities, "starts")
         if self.settings.interval == "stein" and not agreed(gradients_agree(engine, walk.origin.positions, walk.origin.gradients)):
             self.gradients_agree = False
-            self.notes.append("the gradient does not agree with finite differences of the log density, so intervals are plain")
+            self.notes.append(DISAGREE)
         return walk
 
     def onward(self, walk: Walk, arm: int) -> Walk:
@@ -224,6 +259,15 @@ class _Study:
             if onward and not last and not only_for_width(checks):
                 break
         return judgement, checks, onward
+
+    def walk_on(self, walk: Walk) -> tuple[Judgement, list[Check]]:
+        """From the end of a round, while quantities move and the budget allows."""
+        while True:
+            judgement, checks, onward = self.look(walk)
+            if agreed(2 * walk.iteration > self.plan.most_iterations or not onward):
+                return judgement, checks
+            walk.noted = {check.name: float(check.value) for check in checks}
+            walk.round()
 
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:
         evidence = gather(walk, self.questions) if sharpen and self.settings.interval == "stein" and self.gradients_agree else None

@@ -21,7 +21,7 @@ from .output import (
     to_stdout,
     write,
 )
-from .parser import parser
+from .parser import SETTINGS, parser
 
 
 def demo(chosen: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
     refuse_clashes(**{"FILE.py": chosen.file, "--json": chosen.json, "--html": chosen.html, "--checkpoint": chosen.checkpoint})
     with prints_to_stderr():
         arguments = load_problem(chosen.file)
-    changes = {key: getattr(chosen, key) for key in ("kernel", "chains", "iterations") if getattr(chosen, key) is not None}
+    changes = {key: getattr(chosen, key) for key in SETTINGS if getattr(chosen, key) is not None}
     from ..settings import Settings, as_settings
 
     if chosen.paper:

@@ -1,12 +1,18 @@
 """Commands and their options."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ..experiments import STUDIES
 from ..version import own_version
 
 KERNELS = ("barker", "mala", "rwmh", "hmc")
+PRECONDITIONERS = ("fisher", "approximation", "identity")
+SETTINGS = (
+    *("budget", "kernel", "chains", "iterations", "level", "simultaneous", "mean_tolerance", "variance_tolerance"),
+    *("preconditioner", "interval", "variance_interval", "states", "checks", "groups", "precision"),
+)
 SHELLS = ("bash", "zsh", "fish")
 CODES = "exit codes: 0 fine, 1 an error above the threshold was found, 2 wrong use or bad input, 3 untrusted, 4 taddaa failed"
 TOLERANCE_HELP = "errors that do not matter, in standard deviations (default 0.1); or X,Y with that of log variances (default 1.5 X)"
@@ -48,11 +54,7 @@ def parser() -> argparse.ArgumentParser:
     _add_outputs(run)
     _add_threshold(run, "an error counts if its relative bound exceeds X (default 0: any error)")
     run.add_argument("--tolerance", type=_tolerance, metavar="X", help=TOLERANCE_HELP)
-    run.add_argument("--kernel", choices=KERNELS, help="how the chains move (default barker)")
-    run.add_argument("--chains", type=_whole(10), metavar="N", help="number of chains (default: planned from the tolerances)")
-    run.add_argument(
-        "--iterations", type=_whole(1), metavar="T", help="iterations before the first look (default: planned from the dimension)"
-    )
+    _add_settings(run)
     run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
     run.add_argument("--checkpoint", type=Path, metavar="FILE", help="save the run there as it goes; the same command goes on from it")
     run.add_argument("--paper", action="store_true", help="the paper's method to the letter, in place of the file's settings")
@@ -86,11 +88,32 @@ def _add_outputs(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
 
 
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """All of `Settings`, each in place of the file's."""
+    group = command.add_argument_group("settings, in place of the file's or the default")
+    add = group.add_argument
+    add("--budget", type=_at_least(1), metavar="X", help="how long chains may run on while quantities move, in planned iterations (16)")
+    add("--kernel", choices=KERNELS, help="how the chains move (barker)")
+    add("--chains", type=_whole(10), metavar="N", help="number of chains (planned from the tolerances)")
+    add("--iterations", type=_whole(1), metavar="T", help="iterations before the first look (planned from the dimension)")
+    add("--level", type=_share, metavar="X", help="the confidence level (0.95)")
+    add("--simultaneous", action=argparse.BooleanOptionalAction, help="whether all intervals hold together at the level (yes)")
+    add("--mean-tolerance", type=_positive, metavar="X", help="as --tolerance, for all but variances (0.1)")
+    add("--variance-tolerance", type=_positive, metavar="X", help="as --tolerance, for log variances (0.15)")
+    add("--preconditioner", choices=PRECONDITIONERS, help="where their steps get their shape from (fisher)")
+    add("--interval", choices=("stein", "plain"), help="sharpened by gradients, or the paper's (stein)")
+    add("--variance-interval", choices=("bonett", "chi2"), help="for any distribution, or the paper's for normal ones (bonett)")
+    add("--states", type=_whole(1), metavar="K", help="late states of each chain that an interval pools, at most 4 (4)")
+    add("--checks", choices=("all", "correlation"), help="all, or only the paper's (all)")
+    add("--groups", type=_whole(1), metavar="K", help="groups of chains with a step size of their own (2)")
+    add("--precision", choices=("float64", "float32"), help="of the chains (float64)")
+
+
 def _add_threshold(command: argparse.ArgumentParser, what: str) -> None:
     command.add_argument("--fail-above", type=_threshold, metavar="X", help=what)
 
 
-def _whole(least: int):
+def _whole(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
             value = int(text)
@@ -113,11 +136,27 @@ def _tolerance(text: str) -> float | tuple[float, float]:
     return found[0] if len(found) == 1 else (found[0], found[1])
 
 
-def _threshold(text: str) -> float:
+def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}")
     return value
+
+
+def _threshold(text: str) -> float:
+    return _number(text, lambda value: value >= 0, "a number of at least 0")
+
+
+def _positive(text: str) -> float:
+    return _number(text, lambda value: 0 < value <= 1e300, "a positive number")
+
+
+def _share(text: str) -> float:
+    return _number(text, lambda value: 0 < value < 1, "a number between 0 and 1")
+
+
+def _at_least(least: float) -> Callable[[str], float]:
+    return lambda text: _number(text, lambda value: least <= value <= 1e9, f"a number of at least {least:g}")

@@ -150,7 +150,7 @@ def _doubts(report: "Report", rows: Sequence[Row]) -> list[str]:
     moved = [(row, how_far(row, still(row))) for row in rows]
     told += [f"The {row.functional} of {short(row.parameter)} {words}." for row, words in moved if words][:1]
     advice = report.advice
-    return [*told, *([f"What to do: {advice[0]}"] if advice else [])]
+    return [*told, *([f"What to do: {advice[0].words}{f' ({advice[0].python})' * bool(advice[0].python)}"] if advice else [])]
 
 
 def _slight(report: "Report", rows: Sequence[Row]) -> list[str]:

@@ -1,5 +1,6 @@
 """What a diagnosis found: rows, checks, cost and provenance; as text, table or JSON."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +14,16 @@ from ..problem.axes import Axes
 from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
+from .advice import Advice, advice
 from .answer import Answer, answer
 from .corrected import corrected_values
 from .parts import Cost, Handover, Paths, Provenance, Row
-from .sentences import advice, headline, quantities, sentence
+from .sentences import headline, quantities, sentence
 from .stored import as_json, from_json
 from .tolerance import Tolerances, tolerances
 
 if TYPE_CHECKING:
+    from ..chains.walk import Progress
     from .continuation import Continuation
 
 
@@ -42,7 +45,7 @@ class Report:
     start_draws: np.ndarray
     moved_draws: np.ndarray
     axes: Axes = Axes()
-    handover: Handover | None = None  # not stored in JSON
+    handover: Handover | None = None
     continuation: "Continuation | None" = None  # where the chains stand, in the process that ran them
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,6 +140,15 @@ class Report:
                 + visible(f"{doubtful[0].functional} of {doubtful[0].parameter}: {doubtful[0].reason}")
             )
 
+    def resume(self, budget: float, *, progress: "Callable[[Progress], None] | None" = None) -> "Report":
+        """The same diagnosis with a larger budget: the chains go on where they stand, at least one round more, to a new report.
+
+        It needs the process that made this report; from another one, `diagnose(..., checkpoint=file)` with a larger budget does it.
+        """
+        from ..diagnosis import resumed
+
+        return resumed(self, budget, progress)
+
     # Text -------------------------------------------------------------------------------------------------------------
 
     @property
@@ -150,8 +162,8 @@ class Report:
         return answer(self)
 
     @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do next."""
+    def advice(self) -> tuple[Advice, ...]:
+        """What to do next, the most promising first: in words, and as lines to paste."""
         return advice(self)
 
     def __str__(self) -> str:

@@ -31,6 +31,16 @@ AXES_PARTS = {"variables": Variable, "coordinates": Coordinate}
 VECTOR = {"type": "array", "items": NUMBER}
 COUNTS = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1e300}}
 MATRIX = {"type": "array", "items": VECTOR}
+HANDOVER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "starts": MATRIX,
+        "inverse_mass": {"anyOf": [VECTOR, MATRIX], "description": "a list of numbers, or of lists of them"},
+        "step": NUMBER,
+    },
+    "required": ["starts", "inverse_mass", "step"],
+    "additionalProperties": False,
+}
 # Of each array, what its axes count: arrays that share a word must agree.
 AXES = {
     "paths.snapshots": ("snapshots",),
@@ -70,8 +80,9 @@ def report_schema(name: str, version: int) -> dict[str, Any]:
                 "start_draws": _array("start_draws"),
                 "moved_draws": _array("moved_draws"),
                 "axes": _object({part: {"type": "array", "items": _object_of(kind)} for part, kind in AXES_PARTS.items()}),
+                "handover": {"anyOf": [HANDOVER, PLAIN[NoneType]]},
             },
-            optional={"axes"},
+            optional={"axes", "handover"},
         ),
     }
 
@@ -133,7 +144,17 @@ def disagreement(content: dict[str, Any]) -> str:
             return f"checks[{i}].rows names the row {max(check['rows'])}, but there are {counts['rows']}"
         if check.get("each") is not None and len(check["each"]) != counts["rows"]:
             return f"checks[{i}].each has {len(check['each'])} entries, but there are {counts['rows']} rows"
-    return ""
+    return _uneven(content["handover"]) if content.get("handover") else ""
+
+
+def _uneven(handover: dict[str, Any]) -> str:
+    """Whether starts and mass matrix are of one dimension."""
+    starts, mass = handover["starts"], handover["inverse_mass"]
+    dim = len(starts[0]) if starts else 0
+    if not starts or any(len(row) != dim for row in starts):
+        return "handover.starts must have rows, all of the same length"
+    square = len(mass) == dim and all(not isinstance(row, list) or len(row) == dim for row in mass)
+    return "" if square else f"handover.inverse_mass does not fit starts of dimension {dim}"
 
 
 KINDS: dict[str, Any] = {

@@ -1,10 +1,10 @@
-"""A report in words: its headline, what to do next, and the sizes of errors."""
+"""A report in words: its headline, and the sizes of errors."""
 
 import math
 from typing import TYPE_CHECKING
 
 from ..errors import visible
-from ..verdict.checks.registry import condemning, remedies
+from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from .parts import Row
 from .right_value import right_value_in_words
@@ -84,18 +84,6 @@ def _others(count: dict[str, int], *verdicts: str) -> str:
         told += [words[verdict]] if some else []
     text = ", ".join(told)
     return f" {text[0].upper()}{text[1:]}." if text else ""
-
-
-def advice(report: "Report") -> tuple[str, ...]:
-    """What to do next."""
-    if report.usable:
-        return (
-            f"All checks passed: report.moved holds {len(report.moved_draws)} draws that behave like nearly independent draws of the "
-            "posterior around the approximation. Use them for means, variances and intervals; not for far tails or rare events. "
-            "A mode that no chain reached is not in them (other_starts= looks for one).",
-        )
-    full = "Or run full MCMC from report.handover: its starts are closer to the target, and its mass matrix fits it."
-    return (*remedies(report.checks), full)
 
 
 def sentence(row: Row) -> str:

@@ -13,13 +13,14 @@ import numpy as np
 from ..errors import InputError
 from ..problem.axes import Axes, Coordinate, Variable
 from ..verdict.checks.check import Check
-from .parts import Cost, Paths, Provenance, Row
+from .parts import Cost, Handover, Paths, Provenance, Row
 from .schema import disagreement, misfit, report_schema, shown
 
 if TYPE_CHECKING:
     from .report import Report
 
 SCHEMA, SCHEMA_VERSION = "taddaa-report", 3
+LARGEST_MASS = 500  # dimensions up to which the whole matrix is stored
 READ_VERSIONS = (1, 2, 3)  # the first has no corrected values; the second says nothing about data, or of a check for each row
 
 
@@ -40,6 +41,7 @@ def as_json(report: "Report") -> str:
         "start_draws": report.start_draws.tolist(),
         "moved_draws": report.moved_draws.tolist(),
         "axes": asdict(report.axes),
+        "handover": None if report.handover is None else _handover(report.handover),
     }
     return json.dumps(_finite(content), allow_nan=False)
 
@@ -74,6 +76,7 @@ def from_json(source: str | Path) -> dict[str, Any]:
         "start_draws": _array(content["start_draws"]),
         "moved_draws": _array(content["moved_draws"]),
         "axes": _axes(content.get("axes") or {"variables": [], "coordinates": []}),
+        "handover": _handed_over(content.get("handover")),
     }
 
 
@@ -134,6 +137,19 @@ def _made(kind: type, stored: dict[str, Any]) -> Any:
 def _check(stored: dict[str, Any]) -> Check:
     rows, each = (None if stored.get(name) is None else tuple(map(_number, stored[name])) for name in ("rows", "each"))
     return replace(_made(Check, stored), rows=rows, each=each)
+
+
+def _handover(handover: Handover) -> dict[str, Any]:
+    """A large mass matrix is kept by its diagonal: as text it would take hundreds of megabytes."""
+    mass = np.asarray(handover.inverse_mass)
+    diagonal = np.diagonal(mass) if mass.ndim == 2 and len(mass) > LARGEST_MASS else mass
+    return {"starts": np.asarray(handover.starts).tolist(), "inverse_mass": diagonal.tolist(), "step": float(handover.step)}
+
+
+def _handed_over(stored: dict[str, Any] | None) -> Handover | None:
+    if stored is None:
+        return None
+    return Handover(_array(stored["starts"]), _array(stored["inverse_mass"]), float(_number(stored["step"])))
 
 
 def _array(value: Any) -> np.ndarray:

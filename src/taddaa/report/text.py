@@ -9,6 +9,7 @@ from ..errors import visible
 from ..verdict.checks.check import Check, plain
 from ..verdict.checks.registry import measured
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
+from .advice import Advice
 from .answer import DO_NOT, MAYBE, UNJUDGED, USE, concerned, listed
 from .parts import Row
 from .report import Report
@@ -57,7 +58,7 @@ def report_text(report: Report, width: int | None = None, colour: bool = False) 
         *(part for note in report.notes for part in _wrapped(f"note    {note}", width, "  ", " " * 10)),
         "",
         "What next",
-        *(part for line in report.advice for part in _wrapped(line, width)),
+        *(part for one in report.advice for part in _advice(one, width)),
         "",
         *_cost(report, width),
         "",
@@ -180,6 +181,15 @@ def _check(report: Report, check: Check, width: int) -> list[str]:
         text += f"; it concerns {named}" * bool(named)
         text += f". {check.message[:1].upper()}{check.message[1:]}."
     return _wrapped(text, width, "  ", " " * 10)
+
+
+def _advice(one: Advice, width: int) -> list[str]:
+    """Words, and below them lines to paste; where such a line is broken, it can still be pasted."""
+    lines = _wrapped(one.words, width)
+    for name, code, end in (("Python", one.python, ""), ("shell", one.shell, " \\")):
+        parts = textwrap.wrap(visible(code), width - 16, break_long_words=False, break_on_hyphens=False) if code else []
+        lines += [f"    {(name if i == 0 else '').ljust(8)}{part}{end * (i < len(parts) - 1)}" for i, part in enumerate(parts)]
+    return lines
 
 
 def _cost(report: Report, width: int) -> list[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from ..report.advice import Advice
 from ..report.answer import DO_NOT, MAYBE, UNJUDGED, USE, concerned
 from ..report.parts import Row
 from ..report.report import Report
@@ -204,7 +205,15 @@ def _failure(report: Report, check: Check) -> str:
 
 
 def what_next(report: Report) -> str:
-    return f"<section><h2>What to do next</h2>{bullets(clean(line) for line in report.advice)}</section>"
+    return f'<section id="next"><h2>What to do next</h2>{bullets(map(advice, report.advice))}</section>'
+
+
+def advice(one: Advice) -> str:
+    """Words, and lines to paste."""
+    lines = [
+        f"<pre><b>{name}</b> <code>{clean(code)}</code></pre>" for name, code in (("Python", one.python), ("shell", one.shell)) if code
+    ]
+    return clean(one.words) + "".join(lines)
 
 
 def provenance(report: Report) -> str:

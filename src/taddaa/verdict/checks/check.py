@@ -10,8 +10,8 @@ import numpy as np
 from .run import Run
 
 TEST_LEVEL = 0.05  # of each family of tests, Bonferroni within the family
-# The remedy that many checks share.
-MORE_TIME = "Give the chains more time: Settings(budget=32), or a kernel with longer steps: Settings(kernel='hmc')."
+# The remedy that many checks share; how much more, and what after that, depends on what was tried (report/advice.py).
+MORE_TIME = "Give the chains more time, or longer steps."
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Checker(ABC):
     measures: str  # what its value is, in a few words
     should_be: str  # where the value should lie, in words, for the documentation
     remedy: str
+    python: str = ""  # the remedy as a line to paste, where it is one
+    shell: str = ""
     silences: Silences
     more_iterations: bool = False  # whether running on may help
     patience: float = np.inf  # looks after which running on for it is given up

@@ -13,7 +13,11 @@ class MomentsExist(Checker):
     question = "Are the moved draws' tails light enough for means and variances to exist?"
     measures = "tail index"
     should_be = "a tail index below 0.5 for variances, 0.65 for means"
-    remedy = "Ask for quantiles of heavy-tailed quantities: functionals=[taddaa.Quantile(0.05), taddaa.Quantile(0.95)]."
+    remedy = "Ask for quantiles of heavy-tailed quantities in place of means and variances."
+    python = (
+        "report = taddaa.diagnose(target, approximation, functionals=[taddaa.Quantile(0.05), taddaa.Quantile(0.5), taddaa.Quantile(0.95)])"
+    )
+    shell = "taddaa run FILE.py  # with problem() returning target, approximation, [taddaa.Quantile(0.05), taddaa.Quantile(0.95)]"
     silences = Silences.NAMED
 
     def examine(self, run: Run) -> Check:

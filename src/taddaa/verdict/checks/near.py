@@ -25,6 +25,7 @@ class NearThePosterior(Checker):
         "Refit before anything else: more steps, other starts, a smaller learning rate. report.handover.starts are nearer to the "
         "posterior than the fit is, and can serve as its start."
     )
+    python = "starts = report.handover.starts; approximation = taddaa.Gaussian(starts.mean(axis=0), starts.std(axis=0))"
     silences = Silences.NOTHING
     condemns = True
 

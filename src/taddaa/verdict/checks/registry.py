@@ -86,11 +86,10 @@ def condemning(checks: Iterable[Check]) -> Check | None:
     return next(failed, None)
 
 
-def remedies(checks: Iterable[Check]) -> list[str]:
-    """What helps against the checks that failed, each remedy once."""
+def remedies(checks: Iterable[Check]) -> list[tuple[str, str, str]]:
+    """What helps against the checks that failed, each remedy once: in words, and as lines of Python and for the shell ('' where none)."""
     failed = {check.name for check in checks if not check.passed}
-    wanted = {checker.remedy for checker in ALL if checker.name in failed}
-    return [remedy for remedy in dict.fromkeys(checker.remedy for checker in ALL) if remedy in wanted]
+    return list(dict.fromkeys((checker.remedy, checker.python, checker.shell) for checker in ALL if checker.name in failed))
 
 
 def caveats(checks: Iterable[Check]) -> list[str]:
