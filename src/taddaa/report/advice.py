@@ -64,12 +64,13 @@ def advice(report: "Report") -> tuple[Advice, ...]:
 
 
 def _use(report: "Report") -> Advice:
+    known = any(not math.isnan(row.corrected) for row in report.rows)
     return Advice(
         USE,
         f"All checks passed: report.moved holds {len(report.moved_draws)} draws that behave like nearly independent draws of the "
         "posterior around the approximation. Use them for means, variances and intervals; not for far tails or rare events. "
         "A mode that no chain reached is not in them (other_starts= looks for one).",
-        "report.corrected  # the right values, with intervals; report.moved has the draws",
+        "report.corrected  # the right values, with intervals" if known else "report.moved",
     )
 
 
