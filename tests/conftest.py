@@ -20,6 +20,14 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 
+# Workers take whole files: those that take longest come first, so that no worker is left with one of them at the end.
+LONGEST = ("test_operating.py", "test_placement.py", "test_processes.py", "test_diagnosis.py", "test_real_studies.py", "test_reproduce.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
     return (yield from without_data_skipped())

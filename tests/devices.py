@@ -1,4 +1,4 @@
-"""Diagnoses that must not depend on how many devices there are. As a script: run them all, store reports and facts in a folder.
+"""Diagnoses that must not depend on how many devices there are. As a script: run them, store reports and facts in a folder.
 
 `tests/test_placement.py` runs it on one device and on four, in processes of their own.
 """
@@ -117,6 +117,7 @@ REPORTS = {
     "regression": regression,
     "example": example,
 }
+USUAL = ("barker", "noise", "outside", "regression")  # of every run; the others only where they are asked for
 
 
 def over_rows(mesh):
@@ -189,9 +190,11 @@ def facts() -> dict:
     }
 
 
-def main(folder: Path, checkpoint: Path) -> None:
-    for name, report in REPORTS.items():
-        report().to_json(folder / f"{name}.json")
+def main(folder: Path, checkpoint: Path, names: list[str]) -> None:
+    for name in names or USUAL:
+        REPORTS[name]().to_json(folder / f"{name}.json")
+    if names:
+        return
     resumed(checkpoint).to_json(folder / "resumed.json")
     if jax.device_count() == 1:
         return
@@ -203,4 +206,4 @@ def main(folder: Path, checkpoint: Path) -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)  # JAX mixes the precisions up when one array is placed both with and without it
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

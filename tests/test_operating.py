@@ -4,11 +4,11 @@ The eight schools here are the textbook's (Rubin 1981); where the reference post
 they are used as well.
 """
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,10 +41,10 @@ def judged(problem, kind, seed):
     return rows, report.cost.gradients / (report.provenance.chains * report.cost.planned_iterations)
 
 
-@pytest.fixture(scope="module")
-def slice_of_all():
+@pytest.fixture(scope="module", params=[1, pytest.param(4, marks=pytest.mark.slow)])
+def slice_of_all(request):
     kinds = ["mean-field", "shifted", "too wide", "too narrow"]
-    return {(p.name, kind, seed): judged(p, kind, seed) for p in TARGETS for kind in kinds for seed in range(2)}
+    return {(p.name, kind, seed): judged(p, kind, seed) for p in TARGETS for kind in kinds for seed in range(request.param)}
 
 
 def test_no_material_error_is_silently_missed(slice_of_all):
@@ -75,16 +75,18 @@ def test_gradients_spent(slice_of_all):
     assert np.mean([spent for _, spent in slice_of_all.values()]) < 2.5
 
 
-def test_exact_approximations(rows_limit=0.05):
-    """Reports with any error verdict: at most 5 %, as a binomial test over 60 replications would doubt it."""
+@pytest.mark.parametrize("seeds", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_exact_approximations(seeds, rows_limit=0.05):
+    """Reports with any error verdict: at most 5 %, as a binomial test over all replications would doubt it."""
     alarms, untrusted, total = 0, 0, 0
-    for problem in (problems.gaussian(10, 0.7), problems.student(5, 5.0), problems.banana()):
-        for seed in range(20):
+    exact = (problems.gaussian(10, 0.7), problems.student(5, 5.0), problems.banana())
+    for problem in exact:
+        for seed in range(seeds):
             rows, _ = judged(problem, "exact", seed)
             alarms += any(row[3] == "error" for row in rows)
             untrusted += sum(row[3] == "untrusted" for row in rows)
             total += len(rows)
-    assert alarms <= stats.binom.ppf(0.999, 60, 0.05)
+    assert alarms <= stats.binom.ppf(0.999, len(exact) * seeds, 0.05)
     assert untrusted <= rows_limit * total
 
 
@@ -115,8 +117,12 @@ def eight_schools(x, data):
 SCHOOLS_TRUTH = {"x[0]": (4.41, 3.31), "x[1]": (0.81, 1.17)}
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("log_tau", [0.3, 1.0, 2.0])
+SQUARE = [(seed, log_tau) for seed in range(3) for log_tau in (0.3, 1.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "log_tau"), [pytest.param(*each, marks=[pytest.mark.slow] if n % 4 else []) for n, each in enumerate(SQUARE)]
+)
 def test_the_centred_eight_schools_is_straightened(seed, log_tau):
     """The touchstone: in the user's coordinates chains leave the neck and do not come back, and no row may state anything."""
     mean, sd = np.r_[4.4, log_tau, np.full(8, 4.9)], np.r_[1.5, 0.6, np.full(8, 2.5)]
@@ -132,14 +138,25 @@ def test_the_centred_eight_schools_is_straightened(seed, log_tau):
             assert row.bound <= truth + OVER * (spread if row.functional == "mean" else 1)
 
 
-POSTERIORS = {problem.name: problem for problem in problems.reference_posteriors()} if jax.default_backend() == "cpu" else {}
+@functools.cache
+def posteriors() -> dict:
+    return {problem.name: problem for problem in problems.reference_posteriors()}
 
 
-@pytest.mark.skipif(not POSTERIORS, reason="the reference posteriors are not here (set TADDAA_TRUTH)")
-def test_reference_posteriors():
+FAST = ("kidscore_interaction", "arK")
+SLOW = (
+    *("eight_schools_centered", "eight_schools_noncentered", "garch11", "hmm_example"),
+    *("gp_pois_regr", "mesquite", "blr", "kilpisjarvi"),
+)
+
+
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_reference_posteriors(name):
     """No false bound and no silent miss over real posteriors, mean-field and shifted."""
-    for problem in POSTERIORS.values():
-        for kind in ("mean-field", "shifted"):
-            for functional, error, bound, verdict in judged(problem, kind, 0)[0]:
-                assert not (verdict == "error" and bound > error + OVER), (problem.name, kind, functional, error, bound)
-                assert not (verdict == "no error found" and error > MATERIAL and bound < error / 5), (problem.name, kind, functional, error)
+    if not posteriors():
+        pytest.skip("the reference posteriors are not here (set TADDAA_TRUTH)")
+    assert set(posteriors()) == {*FAST, *SLOW}
+    for kind in ("mean-field", "shifted"):
+        for functional, error, bound, verdict in judged(posteriors()[name], kind, 0)[0]:
+            assert not (verdict == "error" and bound > error + OVER), (kind, functional, error, bound)
+            assert not (verdict == "no error found" and error > MATERIAL and bound < error / 5), (kind, functional, error)

@@ -423,7 +423,7 @@ def out(tmp_path_factory):
     return tmp_path_factory.mktemp("quick")
 
 
-@pytest.mark.parametrize("name", ["gaussian", "funnel", "funnel-t", "ablation", "chaos"])
+@pytest.mark.parametrize("name", ["gaussian", pytest.param("funnel", marks=pytest.mark.slow), "funnel-t", "ablation", "chaos"])
 def test_quick_version(name, out, capsys):
     begun = time.monotonic()
     assert cli.main(["reproduce", name, "--quick", "--out", str(out)]) == 0

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import http.server
-import json
 import lzma
 import struct
 import threading
@@ -13,11 +12,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from taddaa import Gaussian, InputError, Target
-from taddaa.experiments import data, load, models
-from taddaa.experiments.posteriors import CANDY, LEUKEMIA, NETWORK, POSTERIORS
+from taddaa import InputError, Target
+from taddaa.experiments import data, models
+from taddaa.experiments.posteriors import CANDY
 from taddaa.experiments.real import Findings, Quantity, never_looser, never_wrong
-from taddaa.experiments.run import reproduce
 from taddaa.experiments.study import NOT_REPRODUCED, OURS, PAPER, REPRODUCED, Store
 from taddaa.experiments.truth import Nuts, Truth, key_of, nuts
 
@@ -267,40 +265,3 @@ def test_a_wrong_bound_is_seen_unless_untrusted(bound, verdict, expected):
 def test_a_looser_bound_is_seen(ours, verdict, expected):
     results = _results(0.5) + _results(ours, verdict, method=OURS)[1:]
     assert never_looser(Findings(results), CANDY, [Quantity("a mean", "a")], "").verdict == expected
-
-
-# The studies, small -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """One folder for all studies, so that they share fits and truths as `reproduce all` does."""
-    return tmp_path_factory.mktemp("paper")
-
-
-@pytest.mark.parametrize("name", ["candy", "leukemia", "bnn", "ablation-leukemia", "cost"])
-def test_quick_study(name, out):
-    begun = []
-    found = reproduce(load(name), out, quick=True, tell=begun.append)
-    stored = json.loads((out / f"{name}-quick.json").read_text())
-    assert stored["claims"] == found["claims"] and begun
-    for figure in found["figures"]:
-        assert 2_000 < (out / f"{figure['name']}.png").stat().st_size < 200_000 and figure["caption"]
-    for claim in found["claims"]:
-        assert claim["numbers"] and all(value is not None for value in claim["numbers"].values())
-    again = []
-    assert reproduce(load(name), out, quick=True, tell=again.append)["results"] == found["results"]
-    assert not again  # every cell was found
-
-
-def test_fits_move_towards_the_truth(out):
-    """The stored fit is the public one's: its log density at its mean beats that at 0."""
-    fitted = CANDY.fit(Store(out / "shared"), quick=True).approximation
-    assert isinstance(fitted, Gaussian)
-    assert _difference(CANDY.target, [fitted.mean(), np.zeros(11)]) > 10
-
-
-def test_posteriors_have_the_papers_dimensions():
-    assert {name: each.target.dim for name, each in POSTERIORS.items()} == {"candy": 11, "candy-wide": 11, "leukemia": 203, "network": 85}
-    assert [f.label for f in NETWORK.focus(NETWORK.target)] == ["mean", "q0.5"]
-    assert len(LEUKEMIA.focus(LEUKEMIA.target)) == 7

@@ -63,7 +63,8 @@ def judge(
     # An error is found with 95 % probability if it exceeds the half-width by 1.64 standard errors.
     # What was never seen to vary may do so where no chain came: no size of error would surely have shown.
     fixed = same & ~_exact(questions)
-    half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ of what is unknown
+        half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
     detectable = half * (1 + normal_quantile(FOUND_PROBABILITY) / normal_quantile((1 + level) / 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative_bound = np.where(bounds > 0, bounds / unit, 0.0)

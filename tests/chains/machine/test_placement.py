@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devices import DIM, REPORTS, ROWS
+from devices import DIM, REPORTS, ROWS, USUAL
 
 TESTS = Path(__file__).parents[2]
 CHAINS = 121
 NUMBERS = ("approximation", "moved", "lower", "upper", "bound", "relative_bound", "detectable", "rho2")
 
 
-def run_on(devices: int, folder: Path, checkpoint: Path) -> None:
+def run_on(devices: int, folder: Path, checkpoint: Path, names: tuple[str, ...] = ()) -> None:
     environment = {
         **os.environ,
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
@@ -24,7 +24,7 @@ def run_on(devices: int, folder: Path, checkpoint: Path) -> None:
     }
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, str(TESTS / "devices.py"), str(folder), str(checkpoint)],
+        [sys.executable, str(TESTS / "devices.py"), str(folder), str(checkpoint), *names],
         env=environment, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
@@ -57,9 +57,18 @@ def assert_same(one: dict, many: dict) -> None:
     np.testing.assert_allclose(one["moved_draws"], many["moved_draws"], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [*REPORTS, "resumed"])
+@pytest.mark.parametrize("name", [*USUAL, "resumed"])
 def test_four_devices_give_the_report_of_one(name, reports):
     assert_same(load(reports / "1" / f"{name}.json"), load(reports / "4" / f"{name}.json"))
+
+
+@pytest.mark.slow
+def test_four_devices_give_every_other_report_of_one(tmp_path):
+    others = tuple(name for name in REPORTS if name not in USUAL)
+    for devices in (1, 4):
+        run_on(devices, tmp_path / str(devices), tmp_path / "none.ckpt", others)
+    for name in others:
+        assert_same(load(tmp_path / "1" / f"{name}.json"), load(tmp_path / "4" / f"{name}.json"))
 
 
 def test_four_devices_went_on_from_where_one_was(reports):

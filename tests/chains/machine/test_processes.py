@@ -159,6 +159,7 @@ def test_when_a_process_dies_the_other_says_so(tmp_path):
     assert_same(json.loads(processes.whole().to_json()), json.loads(resumed.to_json()))
 
 
+@pytest.mark.slow
 def test_when_the_first_process_dies_the_other_ends_too(tmp_path):
     """It holds JAX's coordination service, so that JAX itself may end the other before our own error is raised."""
     (killed, _, _), (code, _, errors) = run_two(tmp_path, "0")

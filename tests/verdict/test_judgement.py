@@ -1,0 +1,76 @@
+"""What states say, against intervals written here from SciPy's distributions: bounds, tolerance, and what is too rare to judge."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from taddaa import Mean, Quantile, Variance
+from taddaa.formulas.interval import exactly
+from taddaa.verdict.judgement import LEAST_SEEN, Tolerance, judge
+from taddaa.verdict.questions import Known, Questions, RowGroup
+
+LEVEL, CHAINS = 0.9, 200
+
+
+def ask(functional, reference, columns=1):
+    """One functional of each column, which the approximation is known to have at `reference` (on the movement's scale)."""
+    places = np.arange(columns)
+    group = RowGroup(functional, places, tuple(f"x[{i}]" for i in places), places)
+    return Questions((group,), (), (Known(exactly(np.full(columns, reference))),), "chi2", states=1, kurtosis=None)
+
+
+def normal(columns=1, mean=0.0):
+    return np.random.default_rng(0).normal(mean, 1.0, (CHAINS, columns))
+
+
+def test_the_bound_of_a_mean_is_the_near_end_of_students_interval():
+    states = normal(mean=1.0)
+    found = judge(ask(Mean(), 0.0), [states], LEVEL)
+    low, high = stats.t.interval(LEVEL, CHAINS - 1, states.mean(), stats.sem(states[:, 0]))
+    assert (found.lower[0], found.upper[0]) == pytest.approx((low, high))
+    assert found.bound[0] == pytest.approx(low) and found.relative_bound[0] == pytest.approx(low / states.std(ddof=1))
+    assert (found.corrected_lower[0], found.corrected_upper[0]) == pytest.approx((low, high))
+
+
+def test_the_bound_of_a_variance_is_on_the_log_scale():
+    states = normal()
+    found = judge(ask(Variance(), np.log(0.25)), [states], LEVEL)
+    squares = (CHAINS - 1) * states.var(ddof=1)
+    low, high = (squares / stats.chi2.ppf(tail, CHAINS - 1) for tail in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    assert found.bound[0] == pytest.approx(np.log(low / 0.25)) == found.relative_bound[0]
+    assert (found.corrected_lower[0], found.corrected_upper[0]) == pytest.approx((low, high))
+
+
+def test_what_would_have_been_seen_is_found_with_95_percent():
+    """Half the width, and 1.64 standard errors more."""
+    states = normal(mean=0.05)
+    found = judge(ask(Mean(), 0.0), [states], LEVEL)
+    half = stats.sem(states[:, 0]) * stats.t.ppf((1 + LEVEL) / 2, CHAINS - 1)
+    assert found.bound[0] == 0
+    assert found.detectable[0] == pytest.approx(half * (1 + stats.norm.ppf(0.95) / stats.norm.ppf((1 + LEVEL) / 2)))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_within_tolerance_is_the_whole_interval_and_not_one_end(side):
+    states = normal(columns=2) - normal(columns=2).mean(axis=0) + np.array([0.0, side * 0.3])
+    found = judge(ask(Mean(), 0.0, 2), [states], LEVEL, Tolerance(mean=0.3, variance=1e-9))
+    assert found.within.tolist() == [True, False]
+    assert not judge(ask(Mean(), 0.0, 2), [states], LEVEL).within.any()
+    assert judge(ask(Variance(), 0.0), [normal()], LEVEL, Tolerance(mean=1e-9, variance=0.5)).within.all()
+
+
+@pytest.mark.parametrize(("met", "unseen"), [(LEAST_SEEN - 1, True), (LEAST_SEEN, False)])
+def test_an_event_that_few_chains_met_has_no_interval(met, unseen):
+    """A normal interval from a handful of ones says nothing; a quantile's, from the binomial law, does."""
+    states = (np.arange(CHAINS)[:, None] < met).astype(float)
+    found = judge(ask(Mean(), 0.5), [states], LEVEL)
+    assert found.unseen[0] == found.unknown[0] == unseen
+    assert (found.bound[0] == 0) == unseen and np.isinf(found.detectable[0]) == unseen
+    assert not judge(ask(Quantile(0.5), 0.0), [states], LEVEL).unseen[0]
+
+
+def test_what_is_not_finite_is_unknown():
+    states = normal()
+    states[0] = np.inf
+    found = judge(ask(Mean(), 0.0), [states], LEVEL, Tolerance(1e9, 1e9))
+    assert found.unknown[0] and found.bound[0] == 0 and not found.within[0]
