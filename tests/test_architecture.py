@@ -21,6 +21,7 @@ SIDE = {
     "fit": {"errors", "problem"},
     "comparison": {*MAIN},
     "experiments": {*MAIN, "fit", "comparison"},
+    "testing": {*MAIN},
     "cli": {*MAIN, "experiments"},
 }
 # A report hands itself on when it is asked for its page, or for its chains to go on.

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import fit
+    from . import fit, testing
     from .comparison.compare import Comparison, compare
     from .comparison.weights import k_hat
     from .diagnosis import diagnose
@@ -59,7 +59,7 @@ _HOME = {
     "from_stan": "interop.stan",
     "k_hat": "comparison.weights",
 }
-_MODULES = {"fit": "fit", "plot": "show.plot"}
+_MODULES = {"fit": "fit", "plot": "show.plot", "testing": "testing"}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605
 
