@@ -81,8 +81,9 @@ soak: $(VENV)/.test ## a thousand small diagnoses in one process: memory, progra
 accelerator: $(VENV)/.test ## time and numbers on a GPU or TPU, beside those of the CPU
 	$(BIN)/python benchmarks/accelerator.py
 
-calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md (minutes; resumable)
+calibrate: $(VENV)/.test ## operating characteristics, written to docs/calibration.md and docs/first-look.md (minutes; resumable)
 	$(BIN)/python studies/calibrate.py
+	$(BIN)/python studies/glance.py
 
 paper: $(VENV)/.test ## the paper's studies again, written to docs/paper.md (an hour; resumable)
 	$(BIN)/taddaa reproduce all --out .paper --page docs/paper.md

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .comparison.weights import k_hat
     from .diagnosis import diagnose
     from .errors import InputError, LostProcess, MissingExtra
+    from .glancing import glance
     from .interop.callback import from_callback
     from .interop.numpyro import from_numpyro
     from .interop.pymc import from_pymc
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .problem.approximation import Approximation, Draws, Gaussian, Sampler, StudentT
     from .problem.functional import Covariance, Functional, Mean, Quantile, Variance
     from .problem.target import Target
+    from .report.glance import Glance
     from .report.report import DiagnosisError, Report
     from .settings import Settings
     from .show import plot
@@ -35,6 +37,7 @@ _HOME = {
     "Fisher": "moves.precondition",
     "FromApproximation": "moves.precondition",
     "Functional": "problem.functional",
+    "Glance": "report.glance",
     "Gaussian": "problem.approximation",
     "HMC": "moves.kernel",
     "Identity": "moves.precondition",
@@ -57,6 +60,7 @@ _HOME = {
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",
     "from_stan": "interop.stan",
+    "glance": "glancing",
     "k_hat": "comparison.weights",
 }
 _MODULES = {"fit": "fit", "plot": "show.plot", "testing": "testing"}

@@ -19,6 +19,7 @@ from .chains.machine.meter import Meter
 from .chains.machine.placement import agreed, clear_failure, clear_loss, refuse_forked
 from .chains.walk import Progress, Walk, find_step
 from .errors import InputError, kindly, whole_seed
+from .glancing import looked_at
 from .identity import identity, refuse_other_inputs
 from .plan import Plan
 from .problem.approximation import Approximation, Draws, Inflated, as_approximation
@@ -34,6 +35,7 @@ from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
 from .verdict.checks.registry import SETS, examine, only_for_width, worth_running_on
 from .verdict.checks.run import Run
+from .verdict.first_look import LEAST
 from .verdict.gradients import gradients_agree
 from .verdict.judgement import Judgement, Tolerance, judge
 from .verdict.questions import Questions
@@ -182,6 +184,8 @@ class _Study:
             values, gradients = engine.evaluate(pilots)
             gradients[~np.isfinite(values)] = np.nan  # outside the support they say nothing
             found = preconditioner.initial(approximation, pilots, gradients)
+            if progress is not None and arm == 0:
+                self._tell_first_look(progress, pilots, values, gradients, found.metric)
         else:
             found = preconditioner.initial(approximation, starts, np.zeros_like(starts))
         metric, step = agreed(found.metric), engine.kernel.initial_step(engine.target.dim)
@@ -207,6 +211,12 @@ class _Study:
             self.gradients_agree = False
             self.notes.append(DISAGREE)
         return walk
+
+    def _tell_first_look(self, progress: Callable[[Progress], None], pilots, values, gradients, metric) -> None:
+        """The pilots' gradients are paid for: whoever waits may know what they say."""
+        if np.isfinite(gradients).all(axis=1).sum() >= LEAST:
+            seen = looked_at(self.engine, self.approximation, self.questions, pilots, values, gradients, metric, self.settings, self.seed)
+            progress(Progress("first look", 0, self.plan.iterations, math.nan, math.nan, seen.headline))
 
     def onward(self, walk: Walk, arm: int) -> Walk:
         """From its starts to the end of its opening, or to wherever it was saved."""

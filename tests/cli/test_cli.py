@@ -98,6 +98,14 @@ def test_wrong_use_is_exit_code_2(arguments, capsys):
 # run ------------------------------------------------------------------------------------------------------------------
 
 
+def test_a_first_look_is_printed_stored_and_fails_nothing(good, tmp_path, capsys):
+    code, printed = run("run", good, "--glance", "--json", tmp_path / "look.json", capsys=capsys)
+    assert code == 0 and printed.out.startswith("First look, not a bound: 1 of 4 quantities seem wrong, most the variance of x[1] by ×4")
+    assert json.loads((tmp_path / "look.json").read_text())["schema"] == "taddaa-glance"
+    code, printed = run("run", good, "--glance", "--fail-above", "1", capsys=capsys)
+    assert code == 2 and "--fail-above does not go with --glance" in printed.err
+
+
 def test_run_prints_writes_and_exits_with_the_verdict(good, tmp_path, capsys):
     code, printed = run("run", good, *QUICK, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html", capsys=capsys)
     assert code == 1
@@ -493,6 +501,19 @@ def test_progress_line_shows_what_it_is_told_and_cleans_up():
     assert "387 chains × 80 iterations planned, compiling" in shown
     assert "20/80 iterations, 40% accepted, ρ² 0.25" in shown
     assert shown.endswith("\r\033[K")
+
+
+def test_the_first_look_stands_above_the_progress_line_and_goes_with_it():
+    stream = io.StringIO()
+    with terminal.ProgressLine(stream, patience=0.0) as progress:
+        progress(Progress("first look", 0, 80, float("nan"), float("nan"), "First look: all seems well."))
+        time.sleep(0.3)
+        progress(Progress("opening", 20, 80, 0.4, 0.25))
+        time.sleep(0.5)
+    shown = stream.getvalue()
+    assert shown.count("First look: all seems well.\n") == 1 and "nan" not in shown
+    assert "20/80 iterations" in shown.partition("First look")[2]
+    assert shown.endswith("\r\033[K\033[1A\033[K")
 
 
 def test_short_work_shows_no_progress():

@@ -108,7 +108,7 @@ def test_kernel_is_the_stein_operator_on_both_arguments():
 def test_features_and_kernel_have_mean_zero():
     x, g = scale_mixture(np.random.default_rng(2), 200_000)
     projection = stein.project(x, g, Diagonal(np.array([1.1, 1.1, 0.3])))
-    features = np.concatenate([stein._features(projection), indicator(x <= 0.5, projection).mean(axis=1)[..., None]], axis=2)
+    features = np.concatenate([stein.features_of(projection), indicator(x <= 0.5, projection).mean(axis=1)[..., None]], axis=2)
     block = stein._kernel_block(x[:, 0], g[:, 0], np.ones((1, 3)), np.ones((1, 3)))
     for values in (features.reshape(len(features), -1), block):
         z = values.mean(axis=0) / values.std(axis=0) * np.sqrt(len(values))

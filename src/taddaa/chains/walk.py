@@ -58,6 +58,7 @@ class Progress(NamedTuple):
     planned: int
     acceptance: float
     rho2: float
+    look: str = ""  # what the first look says, told once before the chains move
 
 
 @dataclass

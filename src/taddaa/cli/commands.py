@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..experiments import STUDIES
-from .interrupts import interrupts_leave
+from .interrupts import NOTHING_WRITTEN, interrupts_leave
 from .output import (
     DOUBTFUL,
     FINE,
@@ -55,9 +55,30 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.tolerance is not None:
         arguments["tolerance"] = chosen.tolerance
     in_file = arguments.pop("seed", 0)
+    if chosen.glance:
+        return _glance(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
     arguments["checkpoint"] = chosen.checkpoint
     report = diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
     return code_of(report, chosen.fail_above or 0.0)
+
+
+def _glance(chosen: argparse.Namespace, arguments: dict, seed: int) -> int:
+    """A first look only; it proves nothing, so it fails nothing."""
+    from ..errors import InputError
+    from ..glancing import glance
+
+    for name in ("html", "checkpoint", "fail_above"):
+        if getattr(chosen, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} does not go with --glance: a first look has no page, no chains and no bounds")
+    check_writable(chosen.json)
+    with interrupts_leave(NOTHING_WRITTEN), prints_to_stderr():
+        taken = ("target", "approximation", "functionals", "settings", "tolerance", "data", "var_names")
+        found = glance(**{key: arguments[key] for key in taken if key in arguments}, seed=seed)
+    if chosen.json is not None:
+        write(chosen.json, found.to_json())
+    if not chosen.quiet and not to_stdout(chosen.json):
+        say(str(found))
+    return FINE
 
 
 def show(chosen: argparse.Namespace) -> int:

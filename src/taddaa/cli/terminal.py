@@ -14,17 +14,21 @@ REDRAW_SECONDS = 0.2
 
 
 class ProgressLine:
-    """A context that shows one line on a terminal once work takes longer than two seconds; call it with a `Progress`."""
+    """A context that shows one line on a terminal once work takes longer than two seconds; call it with a `Progress`.
+
+    What the first look says stands above it.
+    """
 
     def __init__(self, stream: TextIO, planned: str = "", patience: float = QUIET_SECONDS):
         self._stream, self._planned, self._patience = stream, planned, patience
         self._latest: Progress | None = None
         self._stop = threading.Event()
-        self._shown = False
+        self._shown, self._look, self._look_shown = False, "", False
         self._thread = threading.Thread(target=self._draw_until_stopped, daemon=True)
 
     def __call__(self, progress: "Progress") -> None:
         self._latest = progress
+        self._look = progress.look or self._look
 
     def __enter__(self) -> "ProgressLine":
         self._started = time.monotonic()
@@ -35,7 +39,7 @@ class ProgressLine:
         self._stop.set()
         self._thread.join()
         if self._shown:
-            self._stream.write("\r\033[K")
+            self._stream.write("\r\033[K" + "\033[1A\033[K" * self._look_shown)
             self._stream.flush()
 
     def _draw_until_stopped(self) -> None:
@@ -44,6 +48,9 @@ class ProgressLine:
             wait = REDRAW_SECONDS
             seconds = time.monotonic() - self._started
             width = shutil.get_terminal_size().columns
+            if self._look and not self._look_shown:  # a line of its own above the one that is drawn again and again
+                self._stream.write("\r\033[K" + self._look[: width - 1] + "\n")
+                self._look_shown = True
             self._stream.write("\r\033[K" + line(self._latest, seconds, self._planned)[: width - 1])
             self._stream.flush()
             self._shown = True
@@ -51,7 +58,7 @@ class ProgressLine:
 
 def line(progress: "Progress | None", seconds: float, planned: str = "") -> str:
     """What is going on, in one line."""
-    if progress is None:
+    if progress is None or not progress.iteration:
         return f"{planned}{', ' * bool(planned)}compiling … {seconds:.0f} s"
     done = progress.iteration / max(progress.planned, 1)
     bar = "█" * round(20 * done) + "░" * (20 - round(20 * done))

@@ -16,6 +16,7 @@ from . import stein
 from .questions import Questions, RowGroup
 
 if TYPE_CHECKING:
+    from ..chains.machine.engine import Engine
     from ..chains.walk import Walk
 
 MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in high dimension
@@ -79,15 +80,23 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     metric = jax.tree.map(lambda part: np.asarray(part, float), Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
     plain = walk.engine.target.constrain is None and not isinstance(walk.metric, Bent)
     coordinates = dim if plain else 0
-    others = begun.quantities.shape[1] - coordinates
-    directions = np.zeros((others, dim))  # with which nothing is gained
-    if others and begun.quantities.shape[1] * dim <= MOST_SLOPES:
-        # At the round's beginning, whose states are not judged. What JAX cannot differentiate, as code on the host, gains nothing.
-        with contextlib.suppress(ValueError, TypeError, NotImplementedError):
-            directions = walk.engine.slopes(first[:SLOPES_AT], questions.functions, walk.metric)[coordinates:]
-        directions = np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
+    # At the round's beginning, whose states are not judged.
+    directions = directions_of(walk.engine, first, questions, walk.metric, begun.quantities.shape[1], coordinates)
     evidence = Evidence(positions, gradients, metric, coordinates, directions)
     return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
+
+
+def directions_of(
+    engine: "Engine", positions: np.ndarray, questions: Questions, metric: Metric, count: int, coordinates: int
+) -> np.ndarray:
+    """The mean gradients of all `count` quantities but the first, which are the coordinates themselves; zero gains nothing."""
+    dim = positions.shape[1]
+    directions = np.zeros((count - coordinates, dim))
+    if count > coordinates and count * dim <= MOST_SLOPES:
+        # What JAX cannot differentiate, as code on the host, gains nothing.
+        with contextlib.suppress(ValueError, TypeError, NotImplementedError):
+            directions = engine.slopes(positions[:SLOPES_AT], questions.functions, metric)[coordinates:]
+    return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 
 def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, plain: list[Interval], evidence: Evidence) -> list[Interval]:

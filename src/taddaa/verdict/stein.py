@@ -105,12 +105,12 @@ def _kernel_block(y: np.ndarray, g: np.ndarray, y2: np.ndarray, g2: np.ndarray) 
 
 def mean(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
     """The mean of the remainders."""
-    return _sharp(values.mean(axis=1), _features(projection), kernel, level, _sd(values))
+    return _sharp(values.mean(axis=1), features_of(projection), kernel, level, _sd(values))
 
 
 def log_variance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
     """The logarithm of the second moment about the sharpened mean (whose own error is of second order); delta method."""
-    features, sd = _features(projection), _sd(values)
+    features, sd = features_of(projection), _sd(values)
     unit = np.where(sd > 0, sd, 1.0)
     scaled = values / unit
     centre = regress(scaled.mean(axis=1), features, kernel).remainders.mean(axis=0)
@@ -123,7 +123,7 @@ def log_variance(values: np.ndarray, projection: Projection, kernel: Kernel | No
 
 def covariance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float, aligned: float) -> Interval:
     """Of two quantities (N, W, 2): the mean of their products about the sharpened means. `aligned` is their `alignment`."""
-    centre = regress(values.mean(axis=1), _features(projection), kernel).remainders.mean(axis=0)
+    centre = regress(values.mean(axis=1), features_of(projection), kernel).remainders.mean(axis=0)
     products = np.prod(values - centre, axis=2, keepdims=True).mean(axis=1)
     (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection)
     features = np.stack([u, u2, t * u2 + aligned, t2 * u + aligned], axis=-1).mean(axis=1)[:, None]
@@ -136,7 +136,7 @@ def quantile(values: np.ndarray, p: float, projection: Projection, kernel: Kerne
     count, rows = points.shape
     below = [values <= point for point in points]
     shares = np.concatenate([part.mean(axis=1) for part in below], axis=1)  # (N, points · k)
-    common, ordered = _features(projection), np.sort(projection.along.reshape(-1, rows), axis=0)
+    common, ordered = features_of(projection), np.sort(projection.along.reshape(-1, rows), axis=0)
     own = [_indicator_feature(part, projection, ordered).mean(axis=1)[..., None] for part in below]
     features = np.concatenate([np.concatenate([common, part], axis=2) for part in own], axis=1)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
@@ -176,7 +176,8 @@ def _polynomials(projection: Projection) -> np.ndarray:
     return np.stack([u, t * u + 1, t**2 * u + 2 * t], axis=-1)
 
 
-def _features(projection: Projection) -> np.ndarray:
+def features_of(projection: Projection) -> np.ndarray:
+    """Of each chain, its states averaged: (N, k, 3)."""
     return _polynomials(projection).mean(axis=1)
 
 

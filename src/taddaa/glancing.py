@@ -1,0 +1,119 @@
+"""The first look: gradients at draws of the approximation → estimates of the right values, without a chain."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .chains.machine.engine import Engine
+from .chains.machine.meter import Meter
+from .chains.machine.placement import clear_failure, clear_loss, refuse_forked
+from .errors import InputError, kindly, whole_seed
+from .moves.precondition import Fisher, Metric
+from .problem.approximation import Approximation, as_approximation
+from .problem.drawn import drawn, refuse_misshapen, refuse_unrepresentable
+from .problem.framework import as_problem
+from .problem.functional import Functional, as_functionals
+from .problem.target import Target, as_target
+from .report.glance import Glance, rows_of
+from .settings import Settings, as_settings, with_tolerance
+from .verdict.asking import ask, refuse_nan
+from .verdict.first_look import LEAST, LOOKED_AT, first_look
+from .verdict.questions import Questions
+from .verdict.sharpening import Evidence, directions_of
+
+
+@partial(kindly, elsewhere=("settings=taddaa.Settings(…)", Settings))
+def glance(
+    target: Target | Callable | Any,
+    approximation: Approximation | Any = None,
+    functionals: Sequence[Functional] | None = None,
+    settings: Settings | None = None,
+    seed: int = 0,
+    *,
+    tolerance: float | tuple[float, float] | None = None,
+    data: Any = None,
+    var_names: str | Sequence[str] | None = None,
+) -> Glance:
+    """A first look for the price of 400 gradients (three a dimension, from d = 134 on): estimates of errors, never bounds.
+
+    Args:
+        target, approximation, functionals, tolerance, data, var_names: as `diagnose` takes them. Covariances and functionals of your own
+            are not looked at.
+        settings: of these, the tolerances and the precision count.
+        seed: the same seed gives the same estimates.
+    """
+    settings = as_settings(settings) if tolerance is None else with_tolerance(as_settings(settings), tolerance)
+    target, approximation = as_problem(target, approximation, data)
+    approximation = as_approximation(approximation)
+    refuse_misshapen(approximation)
+    target = as_target(target, approximation.dim)
+    if target.dim != approximation.dim:
+        raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
+    functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
+    refuse_forked()
+    if isinstance(jnp.zeros(()), jax.core.Tracer):
+        raise InputError("glance cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
+    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+        target.check()
+        wanted = Fisher().pilots(target.dim, LOOKED_AT)
+        engine = Engine(target, settings.kernel, wanted, seed, settings.precision, Meter(), 1)
+        with np.errstate(over="ignore", divide="ignore"):
+            questions = ask(functionals, engine, approximation, np.random.default_rng([seed, 0]), settings.variance_interval, 1)
+        draws = drawn(approximation, np.random.default_rng([seed, 1]), wanted)
+        refuse_unrepresentable(draws, settings.precision)
+        values, gradients = engine.evaluate(draws)
+        gradients[~np.isfinite(values)] = np.nan
+        _refuse_few(int(np.isfinite(gradients).all(axis=1).sum()), wanted)
+        found = Fisher().initial(approximation, draws, gradients)
+        return looked_at(engine, approximation, questions, draws, values, gradients, found.metric, settings, seed, found.note)
+
+
+def looked_at(
+    engine: Engine,
+    approximation: Approximation,
+    questions: Questions,
+    draws: np.ndarray,
+    logdensity: np.ndarray,
+    gradients: np.ndarray,
+    metric: Metric,
+    settings: Settings,
+    seed: int,
+    note: str = "",
+) -> Glance:
+    """What draws with known gradients say; a diagnosis' pilots too."""
+    chosen = np.flatnonzero(np.isfinite(gradients).all(axis=1) & np.isfinite(logdensity))[:LOOKED_AT]
+    x, g = draws[chosen], np.asarray(gradients[chosen], float)
+    quantities = engine.observe(x, questions.functions)
+    refuse_nan(questions.groups, quantities, "draws of the approximation")
+    coordinates = engine.target.dim if engine.target.constrain is None else 0
+    directions = directions_of(engine, x, questions, metric, quantities.shape[1], coordinates)
+    on_host = jax.tree.map(lambda part: np.asarray(part, float), metric)
+    with np.errstate(all="ignore"):  # what is not finite is doubtful
+        evidence = Evidence(x[:, None], g[:, None], on_host, coordinates, directions)
+        look = first_look(quantities, np.asarray(logdensity[chosen], float), evidence)
+        own = _own(approximation, questions, quantities)
+        rows = rows_of(questions, look, own, settings.mean_tolerance, settings.variance_tolerance)
+    outside = len(draws) - int(np.isfinite(logdensity).sum())
+    notes = [*questions.notes] + [note] * bool(note) + [f"logdensity was not finite at {outside} of {len(draws)} draws"] * bool(outside)
+    return Glance(rows, look.bent, len(draws), engine.meter.seconds, seed, tuple(notes))
+
+
+def _own(approximation: Approximation, questions: Questions, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each quantity under q: exactly where they are known, else from as many draws as there are."""
+    mean, covariance = approximation.mean(), approximation.covariance()
+    if questions.reference_draws is not None or mean is None or covariance is None or len(mean) != quantities.shape[1]:
+        many = quantities if questions.reference_draws is None else questions.reference_draws
+        return many.mean(axis=0), many.std(axis=0)
+    return mean, np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance))
+
+
+def _refuse_few(usable: int, wanted: int) -> None:
+    if usable < LEAST:
+        raise InputError(
+            f"log density and gradient are finite at {usable} of {wanted} draws of the approximation, and a first look needs {LEAST}; "
+            "do target and approximation use the same coordinates and support?"
+        )
