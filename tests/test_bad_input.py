@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -479,3 +480,20 @@ def test_a_setting_of_another_name():
         Settings(n_chains=100)
     with pytest.raises(TypeError, match="no argument 'bugdet'; use budget="):
         Settings.paper(bugdet=2)
+
+
+def test_what_a_progress_function_raises_comes_through_and_leaves_nothing_behind():
+    """A user may stop a run from there, with any exception; the next diagnosis of the same target is as any other."""
+    target, threads = Target(standard, 2), threading.active_count()
+    for stop in (SystemExit(7), KeyboardInterrupt(), ZeroDivisionError("mine")):
+
+        def end(_, stop=stop):
+            raise stop
+
+        with pytest.raises(type(stop)) as raised:
+            diagnose(target, Q, settings=QUICK, progress=end)
+        assert raised.value is stop
+    assert threading.active_count() == threads
+    assert [row.bound for row in diagnose(target, Q, settings=QUICK).rows] == [
+        row.bound for row in diagnose(standard, Q, settings=QUICK).rows
+    ]

@@ -20,7 +20,9 @@ def python_blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/choosing.md", "docs/fit-and-compare.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/quickstart.md", "docs/choosing.md", "docs/fit-and-compare.md", "docs/beside.md", "docs/howto.md"]
+)
 def test_code_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
@@ -50,6 +52,14 @@ def test_readme_shows_what_is_printed():
     columns = shown.splitlines()[1].split("  ")
     printed = next(line for line in str(scope["report"]).splitlines() if line.startswith("parameter"))
     assert [column for column in columns if column] == [column for column in printed.split("  ") if column]
+
+
+def test_the_landing_page_shows_the_demos_answer():
+    """In its words; numbers may differ in their last digits on another machine."""
+    shown = re.search(r"```text\n(.*?)```", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    answer = str(demo_report()).partition("\nparameter ")[0]
+    words = lambda text: re.sub(r"[\d.]+|\s+", " ", text).split()  # noqa: E731
+    assert words(shown) == words(answer)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
