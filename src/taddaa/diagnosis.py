@@ -31,6 +31,7 @@ from .report.build import report_of
 from .report.report import Report
 from .settings import Settings, as_settings, with_tolerance
 from .verdict.asking import ask, refuse_nan
+from .verdict.certificate import Certified, certified_by_pairs
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
 from .verdict.checks.registry import SETS, examine, only_for_width, worth_running_on
@@ -56,6 +57,7 @@ def diagnose(
     data: Any = None,
     var_names: str | Sequence[str] | None = None,
     other_starts: Approximation | str | None = None,
+    certify: bool = False,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: str | PathLike | None = None,
 ) -> Report:
@@ -76,6 +78,8 @@ def diagnose(
             leave out. By default all but constants and large deterministics.
         other_starts: a second arm of chains, from another approximation or from "inflated" draws of this one (three times
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
+        certify: whether to run coupled pairs of the moved chains until they meet, which certifies how large errors are at most with
+            no check of ours (`report.certificate`, the rows' `at_most`), for about a quarter more gradients.
         progress: called with a `Progress` after each block of iterations.
         checkpoint: a file that the run is saved to as it goes. The same call finds it after a kill or a crash and goes on, to
             the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
@@ -88,6 +92,8 @@ def diagnose(
     second = _checked_other_starts(other_starts, approximation)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
+    if not isinstance(certify, bool):
+        raise InputError(f"certify must be True or False, got {certify!r}")
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
@@ -105,9 +111,13 @@ def diagnose(
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
         judgement, checks = study.walk_on(walk)
+        arms = [walk]
         if second is not None:
-            checks.append(study.compare_arms(walk, judgement, second, progress))
-        return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes)
+            check, other = study.compare_arms(walk, judgement, second, progress)
+            checks.append(check)
+            arms += [] if other is None else [other]
+        certified = study.certify(arms, judgement, progress) if certify else None
+        return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes, certified)
 
 
 @contextmanager
@@ -144,7 +154,8 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
         study.gradients_agree = DISAGREE not in there.notes
         walk.round()
         judgement, checks = study.walk_on(walk)
-        return report_of(there.approximation, settings, there.seed, study.questions, walk, judgement, checks, study.notes)
+        certified = None if report.certificate is None else study.certify([walk], judgement, progress)
+        return report_of(there.approximation, settings, there.seed, study.questions, walk, judgement, checks, study.notes, certified)
 
 
 def _prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "_Study":
@@ -286,16 +297,24 @@ class _Study:
     def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
         return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])
 
-    def compare_arms(self, walk: Walk, judgement: Judgement, second: Approximation, progress) -> Check:
-        """A second arm from other starts, as long as the first."""
+    def compare_arms(self, walk: Walk, judgement: Judgement, second: Approximation, progress) -> tuple[Check, Walk | None]:
+        """A second arm from other starts, as long as the first; none if it could not start."""
         try:
             begun = self.begin(second, arm=1, progress=progress)
         except InputError as error:
-            return ArmsAgree().could_not_start(error)
+            return ArmsAgree().could_not_start(error), None
         arm = self.onward(begun, arm=1)
         while arm.rounds < walk.rounds:
             arm.round()
-        return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.rounds), arm))
+        return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.rounds), arm)), arm
+
+    def certify(self, arms: list[Walk], judgement: Judgement, progress) -> Certified:
+        """Pairs of the chains of all arms: with other starts, they show whether all came to the same place."""
+        settings = self.settings
+        each = 1 - (1 - settings.level) / self.questions.rows if settings.simultaneous else settings.level
+        run = Run(arms[0], self.questions, judgement, each)
+        sharpen = settings.interval == "stein" and self.gradients_agree
+        return certified_by_pairs(run, arms, self.seed, settings.level, self.tolerance, sharpen=sharpen, progress=progress)
 
 
 def _checked_other_starts(other_starts: Any, approximation: Approximation) -> Approximation | None:

@@ -7,7 +7,7 @@ import pytest
 import taddaa
 from known import COVARIANCE
 from taddaa import Draws, Fisher, FromApproximation, Gaussian, Identity, Sampler, StudentT
-from taddaa.moves.precondition import Dense, Diagonal, DiagonalLowRank
+from taddaa.moves.precondition import Dense, Diagonal, DiagonalLowRank, unpulled, whitened
 
 
 @pytest.fixture(autouse=True)
@@ -195,3 +195,18 @@ def test_beyond_2000_dimensions_memory_stays_linear():
     assert np.size(report.handover.inverse_mass) == dim
     variances = [row for row in report.rows if row.functional == "variance"]
     assert np.mean([row.moved / row.approximation for row in variances]) > 1.2
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal", "low rank"])
+def test_whitening_undoes_a_metric(kind):
+    rng, dim = np.random.default_rng(2), 6
+    basis = np.linalg.qr(rng.normal(size=(dim, 2)))[0]
+    scale = rng.uniform(0.5, 2.0, dim)
+    metric = {
+        "dense": Dense(rng.normal(size=(dim, dim))),
+        "diagonal": Diagonal(scale),
+        "low rank": DiagonalLowRank(scale, basis, np.array([3.0, 0.2])),
+    }[kind]
+    z, g = rng.normal(size=(2, 4, dim))
+    np.testing.assert_allclose(whitened(metric, np.asarray(metric.push(z))), z)
+    np.testing.assert_allclose(unpulled(metric, np.asarray(metric.pull(g))), g)

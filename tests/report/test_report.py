@@ -30,6 +30,7 @@ COLUMNS = [
     "corrected",
     "corrected_lower",
     "corrected_upper",
+    "at_most",
 ]
 FINE = ("within tolerance", "no error found")
 

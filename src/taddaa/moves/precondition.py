@@ -107,6 +107,26 @@ def leave(metric: Metric, w, logdensity, gradient):
     return x, logdensity - stretched, metric.bend.unslope(w, gradient)
 
 
+def whitened(metric: Metric, w: np.ndarray) -> np.ndarray:
+    """C⁻¹ of the rows of `w`, on the host."""
+    if isinstance(metric, Diagonal):
+        return w / np.asarray(metric.scale)
+    if isinstance(metric, DiagonalLowRank):
+        inverse = DiagonalLowRank(np.ones(()), np.asarray(metric.basis), 1 / np.asarray(metric.stretch))
+        return inverse.push(w / np.asarray(metric.scale))
+    return np.linalg.solve(np.asarray(metric.push(np.eye(w.shape[-1])), float).T, w.T).T
+
+
+def unpulled(metric: Metric, slope: np.ndarray) -> np.ndarray:
+    """The gradients g with Cᵀ g = slope, on the host: rows again."""
+    if isinstance(metric, Diagonal):
+        return slope / np.asarray(metric.scale)
+    if isinstance(metric, DiagonalLowRank):
+        inverse = DiagonalLowRank(np.ones(()), np.asarray(metric.basis), 1 / np.asarray(metric.stretch))
+        return inverse.push(slope) / np.asarray(metric.scale)
+    return np.linalg.solve(np.asarray(metric.push(np.eye(slope.shape[-1])), float), slope.T).T
+
+
 def same_kind(metric: Metric, drivers: int, levels: int) -> Metric:
     """The metric, or one of the same kind and size as another process's with so many drivers and levels (its numbers come from there)."""
     mine = (metric.bend.select.shape[1], metric.bend.levels.shape[0]) if isinstance(metric, Bent) else (0, 0)

@@ -14,6 +14,7 @@ from ..moves.precondition import as_covariance
 from ..problem.approximation import Approximation
 from ..problem.origin import Origin
 from ..settings import Settings
+from ..verdict.certificate import Certified, certified_judgement
 from ..verdict.checks.check import Check
 from ..verdict.checks.memory import row_rho2
 from ..verdict.checks.registry import caveats, condemning
@@ -21,6 +22,7 @@ from ..verdict.judgement import Judgement, unseen_probability
 from ..verdict.outcome import UNTRUSTED, arrived, verdicts
 from ..verdict.questions import Questions
 from ..version import own_version
+from .certificate import Certificate
 from .continuation import Continuation
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .report import Report
@@ -38,11 +40,16 @@ def report_of(
     judgement: Judgement,
     checks: list[Check],
     notes: list[str],
+    certified: Certified | None = None,
 ) -> Report:
     """The report on a walk that has been judged and checked."""
     names = [(label, group.functional.label) for group in questions.groups for label in group.labels]
     rho2, verdict = row_rho2(walk.seen, questions), verdicts(judgement, checks)
     believed = arrived(checks, len(names))
+    if certified is not None:
+        doubted = ~believed | np.array([word == UNTRUSTED for word, _ in verdict])
+        judgement = certified_judgement(judgement, certified.brackets, doubted)
+        verdict, believed = verdicts(judgement, checks, certified.brackets), believed | certified.brackets.certified
     rows = tuple(_row(*names[i], judgement, i, float(rho2[i]), *verdict[i], bool(believed[i])) for i in range(len(names)))
     labels, meter = walk.engine.target.labels, walk.engine.meter
     return Report(
@@ -63,8 +70,26 @@ def report_of(
         start_draws=walk.seen.origin.quantities[:, : len(labels)],
         moved_draws=walk.seen.snapshots[-1].quantities[:, : len(labels)],
         axes=walk.engine.target.axes,
+        certificate=None if certified is None else _certificate(certified, walk),
         handover=Handover(walk.seen.snapshots[-1].positions, as_covariance(walk.metric), HANDED_STEP * walk.step_length),
         continuation=Continuation(walk, questions, approximation, settings, seed, tuple(notes)),
+    )
+
+
+def _certificate(certified: Certified, walk: Walk) -> Certificate:
+    paired, brackets = certified.paired, certified.brackets
+    meetings = paired.meeting / walk.plan.iterations
+    return Certificate(
+        pairs=len(meetings),
+        met=int(np.isfinite(meetings).sum()),
+        lag=paired.lag,
+        median_meeting=float(np.sort(meetings)[len(meetings) // 2]),  # of infinite ones there is no mean
+        last_meeting=float(meetings.max()),
+        distance=certified.distance,
+        rows=int(brackets.certified.sum()),
+        refuted=int(brackets.refuted.sum()),
+        gradients=paired.gradients_taken,
+        meetings=tuple(float(meeting) for meeting in meetings),
     )
 
 
@@ -130,6 +155,7 @@ def _row(parameter: str, functional: str, judgement: Judgement, i: int, rho2: fl
         corrected=float(judgement.corrected[i]) if known else nan,
         corrected_lower=float(judgement.corrected_lower[i]) if known else nan,
         corrected_upper=float(judgement.corrected_upper[i]) if known else nan,
+        at_most=float(judgement.at_most[i]),
     )
 
 

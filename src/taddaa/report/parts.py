@@ -28,6 +28,7 @@ class Row:
     corrected: float = math.nan
     corrected_lower: float = math.nan
     corrected_upper: float = math.nan
+    at_most: float = math.inf  # the error, on the scale of `bound`, as coupled pairs certify it; infinite where they do not
 
 
 @dataclass(frozen=True)

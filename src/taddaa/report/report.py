@@ -16,6 +16,7 @@ from ..verdict.checks.registry import condemning
 from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
 from .advice import Advice, advice
 from .answer import Answer, answer
+from .certificate import Certificate
 from .corrected import corrected_values
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .sentences import headline, quantities, sentence
@@ -45,6 +46,7 @@ class Report:
     start_draws: np.ndarray
     moved_draws: np.ndarray
     axes: Axes = Axes()
+    certificate: Certificate | None = None  # with `certify=True`
     handover: Handover | None = None
     continuation: "Continuation | None" = None  # where the chains stand, in the process that ran them
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..problem.axes import Coordinate, Variable
 from ..verdict.checks.check import Check
 from ..verdict.outcome import VERDICTS
+from .certificate import Certificate
 from .parts import Cost, Paths, Provenance, Row
 
 LARGEST = float(np.finfo(float).max)
@@ -79,10 +80,11 @@ def report_schema(name: str, version: int) -> dict[str, Any]:
                 "labels": {"minItems": 1, **texts},
                 "start_draws": _array("start_draws"),
                 "moved_draws": _array("moved_draws"),
+                "certificate": {"anyOf": [PLAIN[NoneType], _object_of(Certificate)]},
                 "axes": _object({part: {"type": "array", "items": _object_of(kind)} for part, kind in AXES_PARTS.items()}),
                 "handover": {"anyOf": [HANDOVER, PLAIN[NoneType]]},
             },
-            optional={"axes", "handover"},
+            optional={"axes", "certificate", "handover"},
         ),
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..problem.axes import Axes, Coordinate, Variable
 from ..verdict.checks.check import Check
+from .certificate import Certificate
 from .parts import Cost, Handover, Paths, Provenance, Row
 from .schema import disagreement, misfit, report_schema, shown
 
@@ -42,6 +43,7 @@ def as_json(report: "Report") -> str:
         "moved_draws": report.moved_draws.tolist(),
         "axes": asdict(report.axes),
         "handover": None if report.handover is None else _handover(report.handover),
+        "certificate": None if report.certificate is None else asdict(report.certificate),
     }
     return json.dumps(_finite(content), allow_nan=False)
 
@@ -75,9 +77,16 @@ def from_json(source: str | Path) -> dict[str, Any]:
         "labels": tuple(content["labels"]),
         "start_draws": _array(content["start_draws"]),
         "moved_draws": _array(content["moved_draws"]),
+        "certificate": _certificate(content.get("certificate")),
         "axes": _axes(content.get("axes") or {"variables": [], "coordinates": []}),
         "handover": _handed_over(content.get("handover")),
     }
+
+
+def _certificate(stored: dict[str, Any] | None) -> Certificate | None:
+    if stored is None:
+        return None
+    return replace(_made(Certificate, stored), meetings=tuple(float(_number(meeting)) for meeting in stored["meetings"]))
 
 
 def _axes(stored: dict[str, Any]) -> Axes:

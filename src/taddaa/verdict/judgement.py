@@ -34,6 +34,7 @@ class Judgement(NamedTuple):
     corrected: np.ndarray  # the target's own value, and its interval, on the functional's own scale
     corrected_lower: np.ndarray
     corrected_upper: np.ndarray
+    at_most: np.ndarray  # the error, as coupled pairs certify it; infinite where they do not
 
 
 class Tolerance(NamedTuple):
@@ -70,8 +71,8 @@ def judge(
         relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
         relative_detectable = np.where(same, 0.0, np.where(np.isfinite(detectable), detectable / unit, np.inf))
     return Judgement(
-        approximation=_shown(questions, [interval.estimate for interval in reference]),
-        moved=_shown(questions, [interval.estimate for interval in plain]),
+        approximation=shown(questions, [interval.estimate for interval in reference]),
+        moved=shown(questions, [interval.estimate for interval in plain]),
         reference=np.concatenate([interval.estimate for interval in reference]),
         lower=lower,
         upper=upper,
@@ -83,14 +84,16 @@ def judge(
         unknown=unknown,
         unseen=unseen,
         fixed=fixed,
-        within=_within(questions, lower, upper, unit, tolerance) & ~unknown & ~fixed,
-        corrected=_shown(questions, [interval.estimate for interval in moved]),
-        corrected_lower=_shown(questions, [interval.lower for interval in moved]),
-        corrected_upper=_shown(questions, [interval.upper for interval in moved]),
+        within=within(questions, lower, upper, unit, tolerance) & ~unknown & ~fixed,
+        corrected=shown(questions, [interval.estimate for interval in moved]),
+        corrected_lower=shown(questions, [interval.lower for interval in moved]),
+        corrected_upper=shown(questions, [interval.upper for interval in moved]),
+        at_most=np.full(len(lower), np.inf),
     )
 
 
-def _within(questions: Questions, lower: np.ndarray, upper: np.ndarray, unit: np.ndarray, tolerance: Tolerance | None) -> np.ndarray:
+def within(questions: Questions, lower: np.ndarray, upper: np.ndarray, unit: np.ndarray, tolerance: Tolerance | None) -> np.ndarray:
+    """Rows whose error, if it lies in these intervals, does not matter."""
     if tolerance is None:
         return np.zeros(len(lower), bool)
     labels = [group.functional.label for group in questions.groups for _ in group.labels]
@@ -124,7 +127,8 @@ def _exact(questions: Questions) -> np.ndarray:
     return np.concatenate([np.full(len(g.labels), g.functional.label.startswith("q")) for g in questions.groups])
 
 
-def _shown(questions: Questions, values: list[np.ndarray]) -> np.ndarray:
+def shown(questions: Questions, values: list[np.ndarray]) -> np.ndarray:
+    """Of each group's values on the movement's scale, those of the functionals themselves."""
     return np.concatenate([group.functional.shown(part) for group, part in zip(questions.groups, values, strict=True)])
 
 

@@ -28,14 +28,23 @@ MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole ar
 class Evidence:
     """Late states in the coordinates that the chains walk in, and each quantity's direction there."""
 
-    def __init__(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric, coordinates: int, directions: np.ndarray):
+    def __init__(
+        self,
+        positions: np.ndarray,
+        gradients: np.ndarray,
+        metric: Metric,
+        coordinates: int,
+        directions: np.ndarray,
+        weights: np.ndarray | None = None,
+    ):
         self.positions, self.gradients, self.metric = positions, gradients, metric
+        self.weights = weights  # of the states (N, W), where they do not count alike
         self.coordinates = coordinates  # so many first quantities are the chains' coordinates themselves
         self.directions = directions  # of the others, (k − coordinates, d)
 
     @cached_property
     def kernel(self) -> Kernel | None:
-        return stein.kernel_of(self.positions, self.gradients, self.metric)
+        return stein.kernel_of(self.positions, self.gradients, self.metric, self.weights)
 
     @cached_property
     def _projections(self) -> list[stein.Projection]:
@@ -58,10 +67,15 @@ class Evidence:
         pair = [unit[i] if i < self.coordinates else self.directions[i - self.coordinates] for i in columns]
         return stein.alignment(self.metric, np.stack(pair))
 
+    @property
+    def believed(self) -> bool:
+        """Whether the forces as a whole may be."""
+        return bool(np.mean(~self.balanced) <= MOST_UNBALANCED)
+
     @cached_property
     def balanced(self) -> np.ndarray:
         """Quantities whose features may have mean zero."""
-        return np.concatenate([stein.balanced(part) for part in self._projections])
+        return np.concatenate([stein.balanced(part, self.weights) for part in self._projections])
 
 
 def gather(walk: "Walk", questions: Questions) -> Evidence | None:
@@ -83,7 +97,7 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     # At the round's beginning, whose states are not judged.
     directions = directions_of(walk.engine, first, questions, walk.metric, begun.quantities.shape[1], coordinates)
     evidence = Evidence(positions, gradients, metric, coordinates, directions)
-    return evidence if np.mean(~evidence.balanced) <= MOST_UNBALANCED else None
+    return evidence if evidence.believed else None
 
 
 def directions_of(
@@ -105,21 +119,30 @@ def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, pl
     found = []
     for group, known in zip(questions.groups, plain, strict=True):
         with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval
-            parts = [_sharp(piece, piece.window(late[-states:]), level, evidence) for piece in group.pieces()]
-        usable = group.per_row(~evidence.balanced) == 0
-        sharp = joined(parts)
-        found.append(stein.narrower(known, sharp._replace(estimate=np.where(usable, sharp.estimate, np.nan))))
+            parts = [interval_of(piece, piece.window(late[-states:]), level, evidence) for piece in group.pieces()]
+        found.append(narrowed(group, known, joined(parts), evidence))
     return found
 
 
-def _sharp(group: RowGroup, window: np.ndarray, level: float, evidence: Evidence) -> Interval:
-    projection, kernel, functional = evidence.projection(group.columns), evidence.kernel, group.functional
+def narrowed(group: RowGroup, plain: Interval, sharp: Interval, evidence: Evidence) -> Interval:
+    """The sharper interval of the group's rows whose forces balance and that gain by it, the plain one of the others."""
+    usable = group.per_row(~evidence.balanced) == 0
+    return stein.narrower(plain, sharp._replace(estimate=np.where(usable, sharp.estimate, np.nan)))
+
+
+def interval_of(
+    group: RowGroup, window: np.ndarray, level: float, evidence: Evidence | None, weights: np.ndarray | None = None
+) -> Interval:
+    """Of windows (N, W, k) of states with weights; not sharpened where there is no evidence."""
+    projection, kernel = (None, None) if evidence is None else (evidence.projection(group.columns), evidence.kernel)
+    functional, aligned = group.functional, 0.0
     if isinstance(functional, Mean):
-        return stein.mean(window, projection, kernel, level)
+        return stein.mean(window, projection, kernel, level, weights)
     if isinstance(functional, Variance):
-        return stein.log_variance(window, projection, kernel, level)
+        return stein.log_variance(window, projection, kernel, level, weights)
     if isinstance(functional, Quantile):
-        return stein.quantile(window, functional.p, projection, kernel, level)
+        return stein.quantile(window, functional.p, projection, kernel, level, weights)
     if isinstance(functional, Covariance):
-        return stein.covariance(window, projection, kernel, level, evidence.alignment(group.columns))
+        aligned = aligned if evidence is None else evidence.alignment(group.columns)
+        return stein.covariance(window, projection, kernel, level, aligned, weights)
     return Interval(*np.full((3, len(group.labels)), np.nan))  # a functional of the user's own

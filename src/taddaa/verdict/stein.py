@@ -22,6 +22,7 @@ from ..moves.precondition import Metric, as_covariance
 
 KERNEL_DIMENSIONS = 40  # beyond, N chains are too few to fill the kernel's space, and it gains nothing
 KERNEL_CHAINS = 1500  # beyond, N × N matrices cost more than the chains did
+KERNEL_STATES = 3000  # with weights, in all chains
 KERNEL_WIDTH = 8.0  # its squared length in whitened space, in units of d: 4 to 16 do about as well
 KERNEL_GAIN = 5.0  # times narrower than without it, at most: where no chain has been, a kernel knows nothing
 WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
@@ -64,15 +65,15 @@ def alignment(metric: Metric, directions: np.ndarray) -> float:
     return float(first @ second / length) if length > 0 else 0.0
 
 
-def balanced(projection: Projection) -> np.ndarray:
+def balanced(projection: Projection, weights: np.ndarray | None = None) -> np.ndarray:
     """Quantities whose features' means may be zero: a wrong gradient, or an edge with density, must not narrow anything."""
-    features = _polynomials(projection)[..., :2].mean(axis=1)
+    features = averaged(_polynomials(projection)[..., :2], weights)
     error = features.std(axis=0, ddof=1) / np.sqrt(len(features))
     cutoff = t_quantile(1 - BALANCE_LEVEL / 2 / error.size, len(features) - 1)
     return np.all(np.abs(features.mean(axis=0)) <= cutoff * error + 1e-9, axis=1)  # not where they are NaN
 
 
-def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> Kernel | None:
+def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric, weights: np.ndarray | None = None) -> Kernel | None:
     """From exp(−|y − y'|²/2ℓ) in whitened space, ℓ = 8 d; as a feature of either state it has mean zero whatever the other.
 
     None where it would gain nothing or cost too much.
@@ -85,6 +86,8 @@ def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> K
     if not (np.all(np.isfinite(positions)) and np.all(np.isfinite(gradients))):
         return None
     whitened, force = np.linalg.solve(factor, centred.T).T.reshape(positions.shape), gradients @ factor
+    if weights is not None:
+        return _weighted_kernel(whitened, force, weights)
     total = np.zeros((chains, chains))
     for i in range(states):
         for j in range(i + 1):
@@ -92,6 +95,17 @@ def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> K
             total += block if i == j else block + block.T
     total /= states**2
     return kernel_between(total)
+
+
+def _weighted_kernel(whitened: np.ndarray, force: np.ndarray, weights: np.ndarray) -> Kernel | None:
+    """The same of states with weights, of which some chains have more than others."""
+    used = weights != 0
+    if used.sum() > KERNEL_STATES:
+        return None
+    y, g, w = whitened[used], force[used], weights[used]
+    first = np.r_[0, np.cumsum(used.sum(axis=1))[:-1]]  # of each chain's states
+    block = _kernel_block(y, g, y, g) * np.outer(w, w)
+    return kernel_between(np.add.reduceat(np.add.reduceat(block, first, axis=0), first, axis=1))
 
 
 def _kernel_block(y: np.ndarray, g: np.ndarray, y2: np.ndarray, g2: np.ndarray) -> np.ndarray:
@@ -103,42 +117,53 @@ def _kernel_block(y: np.ndarray, g: np.ndarray, y2: np.ndarray, g2: np.ndarray) 
     return np.exp(-apart / 2) * ((dim - apart + cross) / width + g @ g2.T)
 
 
-def mean(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
-    """The mean of the remainders."""
-    return _sharp(values.mean(axis=1), features_of(projection), kernel, level, _sd(values))
+def averaged(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Over a chain's states, (N, W, …) → (N, …): their mean, or their sum with weights (N, W)."""
+    return values.mean(axis=1) if weights is None else np.einsum("nw...,nw->n...", values, weights)
 
 
-def log_variance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
+def mean(values: np.ndarray, projection: Projection | None, kernel: Kernel | None, level: float, weights=None) -> Interval:
+    """The mean of the remainders; without a projection, of the values themselves."""
+    return _sharp(averaged(values, weights), _known_features(values, projection, weights), kernel, level, _sd(values))
+
+
+def log_variance(values: np.ndarray, projection: Projection | None, kernel: Kernel | None, level: float, weights=None) -> Interval:
     """The logarithm of the second moment about the sharpened mean (whose own error is of second order); delta method."""
-    features, sd = features_of(projection), _sd(values)
+    features, sd = _known_features(values, projection, weights), _sd(values)
     unit = np.where(sd > 0, sd, 1.0)
     scaled = values / unit
-    centre = regress(scaled.mean(axis=1), features, kernel).remainders.mean(axis=0)
-    second = _sharp(((scaled - centre) ** 2).mean(axis=1), features, kernel, level, 1.0)
+    centre = regress(averaged(scaled, weights), features, kernel).remainders.mean(axis=0)
+    second = _sharp(averaged((scaled - centre) ** 2, weights), features, kernel, level, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.log(second.estimate) + 2 * np.log(unit)  # NaN, and so the plain interval, for a moment that is not positive
         half = (second.upper - second.estimate) / np.minimum(second.estimate, 1.0)  # a wild estimate must not look precise
     return Interval(estimate, estimate - half, estimate + half)
 
 
-def covariance(values: np.ndarray, projection: Projection, kernel: Kernel | None, level: float, aligned: float) -> Interval:
+def covariance(
+    values: np.ndarray, projection: Projection | None, kernel: Kernel | None, level: float, aligned: float, weights=None
+) -> Interval:
     """Of two quantities (N, W, 2): the mean of their products about the sharpened means. `aligned` is their `alignment`."""
-    centre = regress(values.mean(axis=1), features_of(projection), kernel).remainders.mean(axis=0)
-    products = np.prod(values - centre, axis=2, keepdims=True).mean(axis=1)
-    (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection)
-    features = np.stack([u, u2, t * u2 + aligned, t2 * u + aligned], axis=-1).mean(axis=1)[:, None]
+    centre = regress(averaged(values, weights), _known_features(values, projection, weights), kernel).remainders.mean(axis=0)
+    products = averaged(np.prod(values - centre, axis=2, keepdims=True), weights)
+    features = np.zeros((len(values), 1, 0))
+    if projection is not None:
+        (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection)
+        features = averaged(np.stack([u, u2, t * u2 + aligned, t2 * u + aligned], axis=-1), weights)[:, None]
     return _sharp(products, features, kernel, level, np.prod(_sd(values)))
 
 
-def quantile(values: np.ndarray, p: float, projection: Projection, kernel: Kernel | None, level: float) -> Interval:
+def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel: Kernel | None, level: float, weights=None) -> Interval:
     """Where the sharpened distribution function, and the ends of its confidence interval, cross p."""
-    points = _points(values, p)
+    points = _points(values if weights is None else values[weights > 0][:, None], p, len(values))
     count, rows = points.shape
     below = [values <= point for point in points]
-    shares = np.concatenate([part.mean(axis=1) for part in below], axis=1)  # (N, points · k)
-    common, ordered = features_of(projection), np.sort(projection.along.reshape(-1, rows), axis=0)
-    own = [_indicator_feature(part, projection, ordered).mean(axis=1)[..., None] for part in below]
-    features = np.concatenate([np.concatenate([common, part], axis=2) for part in own], axis=1)
+    shares = np.concatenate([averaged(part, weights) for part in below], axis=1)  # (N, points · k)
+    features = np.tile(_known_features(values, projection, weights), (1, count, 1))
+    if projection is not None:
+        ordered = np.sort(projection.along.reshape(-1, rows), axis=0)
+        own = [averaged(_indicator_feature(part, projection, ordered), weights)[..., None] for part in below]
+        features = np.concatenate([features, np.concatenate(own, axis=1)], axis=2)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
     ridges = np.tile(regress(shares[:, middle], features[:, middle], kernel).ridges, count)
     estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges))
@@ -152,10 +177,10 @@ def quantile(values: np.ndarray, p: float, projection: Projection, kernel: Kerne
     return Interval(*found)
 
 
-def _points(values: np.ndarray, p: float) -> np.ndarray:
+def _points(values: np.ndarray, p: float, chains: int) -> np.ndarray:
     """Order statistics (POINTS, k) within six plain standard errors of p; equal ones where the quantity is discrete."""
     ordered = np.sort(values.reshape(-1, values.shape[-1]), axis=0)
-    reach = 6 * np.sqrt(p * (1 - p) / len(values))
+    reach = 6 * np.sqrt(p * (1 - p) / chains)
     levels = np.linspace(max(p - reach, 1 / len(ordered)), min(p + reach, 1 - 1 / len(ordered)), POINTS)
     return ordered[np.ceil(levels * len(ordered) - 1e-9).astype(int) - 1]
 
@@ -176,9 +201,14 @@ def _polynomials(projection: Projection) -> np.ndarray:
     return np.stack([u, t * u + 1, t**2 * u + 2 * t], axis=-1)
 
 
-def features_of(projection: Projection) -> np.ndarray:
+def features_of(projection: Projection, weights: np.ndarray | None = None) -> np.ndarray:
     """Of each chain, its states averaged: (N, k, 3)."""
-    return _polynomials(projection).mean(axis=1)
+    return averaged(_polynomials(projection), weights)
+
+
+def _known_features(values: np.ndarray, projection: Projection | None, weights: np.ndarray | None) -> np.ndarray:
+    """(N, k, 3); none at all without a projection."""
+    return np.zeros((len(values), values.shape[2], 0)) if projection is None else features_of(projection, weights)
 
 
 def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.ndarray) -> np.ndarray:

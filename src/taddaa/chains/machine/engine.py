@@ -123,6 +123,16 @@ class Engine:
         return self._place.host(array)
 
     @property
+    def place(self) -> Placement:
+        """On which devices the chains live."""
+        return self._place
+
+    @property
+    def data(self) -> Any:
+        """The user's data there, in the run's precision."""
+        return self._data
+
+    @property
     def noise_state(self) -> Any:
         """Where the random numbers have come to, between two calls of `advance`."""
         return self._noise.state
@@ -145,6 +155,13 @@ class Engine:
         return self._place.host(point.position, len(positions)).astype(float), self._place.host(point.gradient, len(positions)).astype(
             float
         )
+
+    def entered_points(self, positions: np.ndarray, logdensity: np.ndarray, gradients: np.ndarray, metric: Metric) -> Point:
+        """Points of the user's flat space in the coordinates that the chains walk in, with whitened slopes; on the host."""
+        parts = (self._place.across(part, self.dtype) for part in (positions, logdensity, gradients))
+        x, value, g = parts
+        point = entered(self._cast_metric(metric), Point(x, value, g, g))
+        return Point(*(self._place.host(part, len(positions)).astype(float) for part in point))
 
     def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric) -> np.ndarray:
         """The mean gradient (k, d) of the user's parameters, and then of `functions` of them, over the rows of `positions`.
