@@ -11,7 +11,7 @@ CORE := tests/formulas tests/problem tests/moves tests/verdict tests/report test
 	tests/test_diagnosis.py tests/test_bad_input.py tests/test_testing.py
 
 .PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs dist schema \
-	bench bench-scale soak accelerator calibrate paper clean
+	bench bench-rivals bench-scale soak accelerator calibrate paper clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ bench: $(VENV)/.test ## time and memory, written to docs/performance.md (minutes
 	$(BIN)/python benchmarks/loop.py --page
 	$(BIN)/python benchmarks/whole.py --page
 	$(BIN)/python benchmarks/progress.py
+	$(MAKE) bench-rivals
+
+bench-rivals: $(VENV)/.test ## the same beside NUTS, nutpie (if installed) and MEADS, for MODELS="ordinal logistic …" or all (an hour; resumable)
+	$(BIN)/python benchmarks/rivals.py $(MODELS) --page
 
 bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predicted and found; written to docs/scaling.md
 	$(BIN)/python benchmarks/scale.py --page
@@ -89,7 +93,7 @@ paper: $(VENV)/.test ## the paper's studies again, written to docs/paper.md (an 
 	$(BIN)/taddaa reproduce all --out .paper --page docs/paper.md
 
 clean: ## remove environments and results
-	rm -rf $(VENV) $(VENV)-* .calibration .paper dist site
+	rm -rf $(VENV) $(VENV)-* .calibration .rivals .paper dist site
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
