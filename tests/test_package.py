@@ -85,5 +85,15 @@ def test_scripts_that_make_names_exist():
         assert (ROOT / script).is_file(), script
 
 
-def test_the_changelog_has_this_version():
+def test_changelog_and_citation_have_this_version():
+    assert f"\nversion: {project()['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"## {project()['version']} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_paper_cites_what_its_bibliography_holds_and_shows_what_exists():
+    paper, bibliography = ((ROOT / "paper" / name).read_text(encoding="utf-8") for name in ("paper.md", "paper.bib"))
+    assert set(re.findall(r"@(\w+)", paper)) == set(re.findall(r"@\w+\{(\w+),", bibliography))
+    for picture in re.findall(r"\]\((\.\./[^)]+)\)", paper):
+        assert (ROOT / "paper" / picture).is_file(), picture
+    for section in ("Summary", "Statement of need", "State of the field", "Acknowledgements", "References"):
+        assert f"\n# {section}\n" in paper
