@@ -410,7 +410,10 @@ def test_the_public_names():
 def test_fixed_entries_of_a_matrix_do_not_spoil_a_report():
     """A Cholesky factor's zeros and ones are the same number under q and after: nothing to find, and not untrusted."""
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 2, constrain=lambda x: {"factor": jnp.array([[1.0, 0.0], [0.0, 1.0]]), "x": x})
-    report = diagnose(target, Gaussian([0.0, 0.0], [1.0, 1.0]))
+    q = Gaussian([0.0, 0.0], [1.0, 1.0])
+    assert {row.parameter for row in diagnose(target, q).rows} == {"x[0]", "x[1]"}
+    factor = lambda p: p["factor"]  # noqa: E731
+    report = diagnose(target, q, [Mean(), Variance(), Mean(of=factor, name="factor"), Variance(of=factor, name="factor")])
     fixed = [row for row in report.rows if row.parameter.startswith("factor")]
     assert len(fixed) == 8
     assert {(row.lower, row.upper, row.bound, row.verdict) for row in fixed} == {(0.0, 0.0, 0.0, "no error found")}

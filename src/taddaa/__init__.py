@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import fit, testing
     from .comparison.compare import Comparison, compare
+    from .comparison.many import Many, diagnose_many
     from .comparison.weights import k_hat
     from .diagnosis import diagnose
     from .errors import InputError, LostProcess, MissingExtra
@@ -44,6 +45,7 @@ _HOME = {
     "InputError": "errors",
     "LostProcess": "errors",
     "MALA": "moves.kernel",
+    "Many": "comparison.many",
     "Mean": "problem.functional",
     "MissingExtra": "errors",
     "Quantile": "problem.functional",
@@ -56,6 +58,7 @@ _HOME = {
     "Variance": "problem.functional",
     "compare": "comparison.compare",
     "diagnose": "diagnosis",
+    "diagnose_many": "comparison.many",
     "from_callback": "interop.callback",
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",

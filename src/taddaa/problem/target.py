@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +95,16 @@ class Target:
             programs[key] = (make(), what)  # keeping `what` alive keeps its identity its own
         return programs[key][0]
 
+    def with_data(self, data: Any) -> "Target":
+        """The same model of other data of the same shapes; it has the same compiled programs."""
+        kinds = [jax.tree.map(lambda leaf: (jnp.shape(leaf), str(jnp.result_type(leaf))), each) for each in (self.data, data)]
+        if kinds[0] != kinds[1]:
+            raise InputError(f"data must have the shapes of the target's own, {kinds[0]}, got {kinds[1]}")
+        other = replace(self, data=data)
+        known = ("_programs", "shapes", "axes", "labels")
+        other.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return other
+
     @cached_property
     def shapes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The names and shapes of the user's arrays; a nameless vector where there is no `constrain`."""
@@ -136,7 +146,13 @@ class Target:
         return tuple(self.names)
 
     def check(self) -> None:
-        """Trace the log density once, without running it, and refuse what cannot work."""
+        """Trace the log density once for data of these shapes, without running it, and refuse what cannot work."""
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self.data)):
+            raise InputError(f"logdensity or data uses {TRACED}")
+        shapes = [(jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves(self.data)]
+        self.compiled(("checked", str(shapes)), self._check)
+
+    def _check(self) -> None:
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
         arguments = (point,) if self.data is None else (point, self.data)
         try:
@@ -147,7 +163,7 @@ class Target:
                 f"logdensity({takes}) failed on a vector of length {self.dim}: {first_line(error)}; "
                 "it must be a JAX function (use jax.numpy inside, or taddaa.from_callback for other code)"
             ) from error
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in [*program.consts, *jax.tree.leaves(self.data)]):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in program.consts):
             raise InputError(f"logdensity or data uses {TRACED}")
         shape = getattr(result, "shape", None)
         if shape != ():
