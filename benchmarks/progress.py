@@ -15,7 +15,7 @@ from loop import network
 
 import taddaa
 from taddaa.chains.walk import Progress
-from taddaa.cli.terminal import REDRAW_SECONDS, ProgressLine, line
+from taddaa.show.progress import REDRAW_SECONDS, ProgressLine, line
 
 TURNS = 9
 

@@ -70,6 +70,14 @@ class Browser:
         )
         self._devtools("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
+    def media(self, kind: str) -> None:
+        """As on paper (`print`), or as it is ('')."""
+        self._devtools("Emulation.setEmulatedMedia", {"media": kind})
+
+    def printed(self) -> str:
+        """The page as a PDF, in base64."""
+        return self._devtools("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})["data"]
+
     def scripts(self, enabled: bool) -> None:
         self._devtools("Emulation.setScriptExecutionDisabled", {"value": not enabled})
 

@@ -30,6 +30,7 @@ from .problem.target import Target, as_target
 from .report.build import report_of
 from .report.report import Report
 from .settings import Settings, as_settings, with_tolerance
+from .show.progress import watched
 from .verdict.asking import ask, refuse_nan
 from .verdict.certificate import Certified, certified_by_pairs
 from .verdict.checks.arms import ArmsAgree
@@ -58,7 +59,7 @@ def diagnose(
     var_names: str | Sequence[str] | None = None,
     other_starts: Approximation | str | None = None,
     certify: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     checkpoint: str | PathLike | None = None,
 ) -> Report:
     """Lower bounds on the error of an approximation, quantity by quantity, with reasons to trust them or not.
@@ -80,7 +81,8 @@ def diagnose(
             as wide); rows on which the arms disagree are untrusted, for example because of another mode.
         certify: whether to run coupled pairs of the moved chains until they meet, which certifies how large errors are at most with
             no check of ours (`report.certificate`, the rows' `at_most`), for about a quarter more gradients.
-        progress: called with a `Progress` after each block of iterations.
+        progress: by itself one line on a terminal or in a notebook, with an estimate of the time left; False for silence, or a
+            function that is called with a `Progress` after each block of iterations.
         checkpoint: a file that the run is saved to as it goes. The same call finds it after a kill or a crash and goes on, to
             the identical report; given with a larger budget, a finished run goes on too. Another diagnosis is refused.
     """
@@ -90,8 +92,6 @@ def diagnose(
     refuse_misshapen(approximation)
     target = as_target(target, approximation.dim)
     second = _checked_other_starts(other_starts, approximation)
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function that takes a Progress, got {progress!r}")
     if not isinstance(certify, bool):
         raise InputError(f"certify must be True or False, got {certify!r}")
     if target.dim != approximation.dim:
@@ -101,22 +101,22 @@ def diagnose(
     refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise InputError("diagnose cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
-    with _computing(settings):
+    with _computing(settings), watched(progress, settings.plan(target.dim).in_words) as told:
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
             refuse_other_inputs(target, approximation, second, functionals, settings, seed, saved)
         study = _prepare(target, approximation, functionals, settings, seed, saved)
-        walk = study.onward(study.begin(approximation, arm=0, progress=progress), arm=0)
+        walk = study.onward(study.begin(approximation, arm=0, progress=told), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
         judgement, checks = study.walk_on(walk)
         arms = [walk]
         if second is not None:
-            check, other = study.compare_arms(walk, judgement, second, progress)
+            check, other = study.compare_arms(walk, judgement, second, told)
             checks.append(check)
             arms += [] if other is None else [other]
-        certified = study.certify(arms, judgement, progress) if certify else None
+        certified = study.certify(arms, judgement, told) if certify else None
         return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes, certified)
 
 
@@ -127,7 +127,7 @@ def _computing(settings: Settings) -> Iterator[None]:
         yield
 
 
-def resumed(report: Report, budget: float, progress: Callable[[Progress], None] | None = None) -> Report:
+def resumed(report: Report, budget: float, progress: Callable[[Progress], None] | bool | None = None) -> Report:
     """The diagnosis that a report came from, with a larger budget: its chains go on where they stand, at least one round more."""
     there = report.continuation
     if there is None:
@@ -142,19 +142,19 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
         raise InputError(f"budget must be at least {least:g} for the chains to go on from where they stand, got {budget!r}")
-    with _computing(settings):
+    with _computing(settings), watched(progress, plan.in_words) as told:
         old = walk.engine
         walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
         walk.engine.noise_state = old.noise_state
         cost = report.cost
         walk.engine.meter.resume(cost.gradients, cost.programs, cost.seconds_compiling, cost.seconds_running + cost.seconds_compiling)
-        walk.plan, walk.on_progress, walk.save = plan, progress, lambda walk: None
+        walk.plan, walk.on_progress, walk.save = plan, told, lambda walk: None
         walk.traces, walk.snapshots, walk.path = list(walk.traces), list(walk.snapshots), list(walk.path)
         study = _Study(there.approximation, settings, there.seed, plan, walk.engine, there.questions, Checkpoint(None), list(there.notes))
         study.gradients_agree = DISAGREE not in there.notes
         walk.round()
         judgement, checks = study.walk_on(walk)
-        certified = None if report.certificate is None else study.certify([walk], judgement, progress)
+        certified = None if report.certificate is None else study.certify([walk], judgement, told)
         return report_of(there.approximation, settings, there.seed, study.questions, walk, judgement, checks, study.notes, certified)
 
 

@@ -26,6 +26,10 @@ class Plan:
     iterations: int
     most_iterations: int
 
+    @property
+    def in_words(self) -> str:
+        return f"{self.chains} chains × {self.iterations} iterations planned, at most {self.most_iterations}"
+
     def refuse_too_large(self, dim: int) -> None:
         """Say what a run would need before it starts, if no machine like this one has it."""
         needed, there = ARRAYS * 8 * self.chains * dim + 3 * 8 * self.iterations, memory()

@@ -1,12 +1,16 @@
 """The page in a real browser: sorting, filtering, no errors, no requests; and what it says, for readers without JavaScript."""
 
+import base64
 import html
+import io
 import re
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
+from urllib.parse import unquote
 
+import pandas
 import pytest
 
 import taddaa
@@ -66,7 +70,7 @@ def test_page_is_well_formed_and_fetches_nothing(page):
         assert not name.startswith("on")
         assert name != "style"
         if name in ("src", "href"):
-            assert value == "data:,"
+            assert value == "data:," or value.startswith("data:text/csv;") or value[1:] in {v for n, v in parsed.attributes if n == "id"}
     assert "http" not in re.sub(r'http-equiv="[^"]*"', "", page).replace("https", "http").split("<main>")[0]
 
 
@@ -214,10 +218,47 @@ def test_to_html_and_notebook(tmp_path):
     report.to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report_to_html(report)
     shown = report._repr_html_()
-    assert html.escape(report.headline) in shown
+    assert html.escape(report.headline.partition(" Worst:")[0]) in shown
     assert shown.count("<tr data-verdict") == 10
     with pytest.raises(taddaa.InputError, match="cannot be written"):
         report.to_html(tmp_path / "none" / "page.html")
+
+
+def test_the_csv_has_every_row_and_runs_nothing():
+    report = wide_report()
+    address = html.unescape(re.search(r'download="taddaa-report.csv" href="([^"]*)"', report_to_html(report))[1])
+    table = pandas.read_csv(io.StringIO(unquote(address.partition(",")[2])), keep_default_na=False)
+    assert list(table.columns) == list(report.to_dataframe().columns)
+    assert len(table) == len(report.rows)
+    assert "'= cmd" in set(table.parameter) and "= cmd" not in set(table.parameter)
+    beta = table[(table.parameter == "beta[5]") & (table.functional == "variance")].iloc[0]
+    row = next(row for row in report.rows if (row.parameter, row.functional) == ("beta[5]", "variance"))
+    assert float(beta.bound) == row.bound and beta.verdict == row.verdict
+
+
+def test_failed_checks_have_pictures_of_what_they_measured():
+    text = report_to_html(doubtful_report())
+    assert "What failed checks measured" in text and "forgot the start: should be below 0.19" in text
+    assert "What failed checks measured" not in report_to_html(demo_report())
+    found = {one.check.name: one for one in series.statistics(doubtful_report())}
+    memory = found["forgot the start"]
+    assert list(memory.value) == sorted(memory.check.each, reverse=True)
+    assert [memory.check.each[doubtful_report().rows.index(row)] for row in memory.rows] == list(memory.value)
+
+
+def test_looking_closer_shows_density_way_and_checks():
+    demo, doubtful = report_to_html(demo_report()), report_to_html(doubtful_report())
+    assert demo.count("<details>") == 10 and demo.count("every check of it passed") == 10
+    assert "settled: 9.8, should be below 2.7" in doubtful.partition('id="closer"')[2].partition("</section>")[0]
+    assert report_to_html(wide_report()).count("<details>") == sections.MOST_CLOSER
+
+
+def test_the_notebook_has_the_answer_colours_and_advice():
+    shown = report_to_fragment(doubtful_report())
+    assert "Could not be judged (4)" in shown and ".untrusted-ink{color:#" in shown
+    assert html.escape(doubtful_report().advice[0].python) in shown and "What next" in shown
+    for rule in re.search(r"<style>(.*?)</style>", shown)[1].split("}"):
+        assert all(part.startswith(".taddaa-report ") for part in rule.partition("{")[0].split(",") if part)
 
 
 def test_ticks_are_round_and_inside():
@@ -319,13 +360,62 @@ def test_reading_needs_no_javascript(opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1440, 768, 390])
 @pytest.mark.parametrize("name", [*REPORTS, "four verdicts"])
 def test_page_never_scrolls_sideways_and_is_legible(opened, name, width, scheme):
     report = REPORTS[name]() if name in REPORTS else with_verdicts(ERROR, UNTRUSTED, NO_ERROR, WITHIN)
     browser = opened(report, width, 844, scheme)  # noqa: F811
     assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run(CUT) == []
     assert browser.run(CONTRAST) > 4.5
+
+
+# Texts that their own box, or a box around them that does not scroll, cuts off at the right.
+CUT = """
+const found = [];
+const texts = 'p, li, dt, dd, strong, h2, h3, summary, td, th';
+for (const e of document.querySelector('main').querySelectorAll(texts)) {
+  if (!e.getClientRects().length) continue;
+  if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline') found.push(e.textContent.slice(0, 60));
+  const edge = e.closest('.scroll');
+  const right = e.getBoundingClientRect().right, words = e.textContent.slice(0, 60);
+  if (right > document.documentElement.clientWidth + 1 && !edge) found.push('outside: ' + words);
+  if (edge && e.closest('#quantities') && right > edge.getBoundingClientRect().right + 1) found.push('hidden: ' + words);
+}
+return found.slice(0, 5);
+"""
+
+
+def test_the_answer_and_what_next_lead_on_a_phone(opened):
+    for report in (demo_report(), doubtful_report(), wide_report()):
+        browser = opened(report, 390, 844)  # noqa: F811
+        places = browser.run(
+            "return ['answer', 'next', 'every', 'pictures'].map(i => document.getElementById(i).getBoundingClientRect().top)"
+        )
+        assert places == sorted(places) and places[0] < 200 and places[1] < 1500
+
+
+def test_printed_pages_are_few_and_have_every_column(opened):
+    browser = opened(wide_report())  # noqa: F811
+    printed = base64.b64decode(browser.printed())
+    assert 1 < printed.count(b"/Type /Page\n") <= 14
+    browser.media("print")
+    try:
+        shown = "return [...document.querySelectorAll('#quantities tbody tr')].filter(r => r.getClientRects().length).length"
+        assert browser.run(shown) == sections.PRINTED
+        assert browser.run("return [...document.querySelectorAll('#quantities th')].every(h => h.getClientRects().length > 0)")
+        assert browser.run("return getComputedStyle(document.querySelector('#quantities thead')).display") == "table-header-group"
+        assert browser.run("return getComputedStyle(document.querySelector('.tall')).overflowY") == "visible"
+    finally:
+        browser.media("")
+
+
+def test_the_keyboard_reaches_links_sorting_and_details(opened):
+    browser = opened(demo_report())  # noqa: F811
+    links = browser.run("return [...document.querySelectorAll('nav a')].map(a => !!document.querySelector(a.getAttribute('href')))")
+    assert len(links) == 8 and all(links)
+    reach = "[...document.querySelectorAll('nav a, th button, summary, .tall')].every(e => (e.focus(), document.activeElement === e))"
+    assert browser.run(f"return {reach}")
 
 
 CONTRAST = """

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import taddaa
 from sample_reports import NASTY, clean_report, demo_report, doubtful_report, wide_report
+from taddaa.cli import demo
 from taddaa.show import plot, series
 from taddaa.verdict.outcome import ERROR, UNTRUSTED, VERDICTS, WITHIN
 
@@ -18,6 +20,7 @@ PICTURES = {
     "marginals": plot.marginals,
     "kernel": plot.kernel,
     "side_by_side": lambda report: plot.side_by_side({"one": report, "$other$": report}),
+    "pairs": plot.pairs,
 }
 
 
@@ -162,15 +165,32 @@ def test_correlation_draws_paths_and_the_cutoff():
     assert len({row.parameter for row in shown.rows}) == len(shown.rows)
 
 
-def test_marginals_are_densities_of_the_draws():
+def test_marginals_are_smooth_densities_of_the_draws():
     report = demo_report()
     (one,) = series.marginals(report, ["cucumber"])
-    width = np.diff(one.edges)
     for density, draws in ((one.before, report.start_draws), (one.after, report.moved_draws)):
         column = draws[:, report.labels.index("cucumber")]
-        inside = np.mean((column >= one.edges[0]) & (column <= one.edges[-1]))
-        np.testing.assert_allclose((density * width).sum(), inside)
+        inside = np.mean((column >= one.at[0]) & (column <= one.at[-1]))
+        assert np.trapezoid(density, one.at) == pytest.approx(inside, abs=0.02)
         assert inside > 0.97
+        spread = column.std(ddof=1)  # a normal density of that spread, a little wider for the kernel
+        assert density.max() == pytest.approx(1 / np.sqrt(2 * np.pi) / spread, rel=0.2)
+
+
+def test_a_density_is_scipys():
+    draws = np.random.default_rng(1).normal(3.0, 2.0, 500)
+    at = np.linspace(-3, 9, 50)
+    width = 0.9 * min(draws.std(), np.subtract(*np.quantile(draws, [0.75, 0.25])) / 1.34) * 500**-0.2
+    expected = stats.gaussian_kde(draws, bw_method=width / draws.std(ddof=1))(at)
+    np.testing.assert_allclose(series.density(draws, at), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_heavy_tails_are_no_spike():
+    draws = np.random.default_rng(2).standard_cauchy((400, 4)) * 3
+    heavy = replace(demo_report(), start_draws=draws, moved_draws=draws)
+    one = series.marginals(heavy, ["cucumber"])[0]
+    assert one.at[-1] - one.at[0] < 100 < np.ptp(draws[:, 2])
+    assert np.mean(one.before > one.before.max() / 2) > 0.05  # the bulk takes more than a point or two
 
 
 def test_kernel_draws_acceptance_and_step():
@@ -180,16 +200,60 @@ def test_kernel_draws_acceptance_and_step():
     np.testing.assert_allclose(drawn(below)[0][:, 1], report.paths.step)
 
 
-def test_side_by_side_draws_each_report():
-    first, second = demo_report(), clean_report()
+def wider_report():
+    """The same target with another approximation."""
+    arguments = demo.problem()
+    mean, sd = demo.fit()
+    return taddaa.diagnose(**{**arguments, "approximation": taddaa.Gaussian(mean, 1.5 * sd)}, seed=1)
+
+
+def test_side_by_side_draws_each_reports_intervals():
+    first, second = demo_report(), wider_report()
     shown = series.bounds({"a": first, "b": second}, top=100)
-    assert len(shown.quantities) == len(first.rows) + len(second.rows)
-    for (functional, parameter), bounds in zip(shown.quantities, shown.bound, strict=True):
-        for report, value in zip((first, second), bounds, strict=True):
-            row = next((r for r in report.rows if (r.functional, r.parameter) == (functional, parameter)), None)
-            assert np.isnan(value) if row is None else value == row.relative_bound
-    axes = plot.side_by_side({"a": first, "b": first}).axes[0]
-    np.testing.assert_allclose(drawn(axes)[0][:, 0], [row.relative_bound for row in first.worst()])
+    for k, report in enumerate((first, second)):
+        unit = dict(zip(((r.functional, r.parameter) for r in report.rows), series.units(report), strict=True))
+        for q, key in enumerate(shown.quantities):
+            row = next(r for r in report.rows if (r.functional, r.parameter) == key)
+            assert (shown.bound[q, k], shown.lower[q, k], shown.upper[q, k]) == (
+                row.relative_bound,
+                row.lower / unit[key],
+                row.upper / unit[key],
+            )
+    axes = plot.side_by_side({"a": first, "b": second}).axes[0]
+    lines = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
+    assert any(np.allclose(line, [shown.lower[0, 0], shown.upper[0, 0]]) for line in lines)
+
+
+def test_side_by_side_refuses_other_targets():
+    with pytest.raises(taddaa.InputError, match=r"must be of the same target, but .* is a parameter of only one"):
+        plot.side_by_side({"a": demo_report(), "b": clean_report()})
+    moved = {"corrected": 5.0, "corrected_lower": 4.9, "corrected_upper": 5.1}
+    other = replace(demo_report(), rows=(replace(demo_report().rows[0], **moved), *demo_report().rows[1:]))
+    with pytest.raises(taddaa.InputError, match=r"the right mean of intercept is -0\.549 in 'a' and 5 in 'b'"):
+        plot.side_by_side({"a": demo_report(), "b": other})
+
+
+def test_pairs_draw_both_sets_of_draws():
+    report = demo_report()
+    figure = plot.pairs(report, ["intercept", "cucumber"])
+    below = figure.axes[1]
+    i, j = report.labels.index("cucumber"), report.labels.index("intercept")
+    before, after = drawn(below)
+    np.testing.assert_array_equal(before, report.start_draws[:, [j, i]])
+    np.testing.assert_array_equal(after, report.moved_draws[:, [j, i]])
+    assert len(plot.pairs(report, top=3).axes) == 6
+
+
+def test_failed_checks_are_drawn():
+    report = doubtful_report()
+    figure = plot.checks(report)
+    assert len(figure.axes) == len(series.statistics(report)) == 4
+    with pytest.raises(taddaa.InputError, match="no such check"):
+        plot.checks(demo_report())
+
+
+def test_figures_show_themselves_in_a_notebook():
+    assert plot.forest(demo_report())._repr_png_().startswith(b"\x89PNG")
 
 
 def test_names_are_text_not_formulas():

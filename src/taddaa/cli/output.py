@@ -16,14 +16,11 @@ def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     for path in (chosen.json, chosen.html):
         check_writable(path)
     from .. import diagnose
-    from .terminal import ProgressLine
 
-    on_terminal = sys.stderr.isatty() and not chosen.quiet
-    watched = ProgressLine(sys.stderr, _planned(arguments)) if on_terminal else contextlib.nullcontext()
     kept = arguments.get("checkpoint")
     left = NOTHING_WRITTEN if kept is None else f"what was saved is in {kept}, run the same command to go on"
-    with interrupts_leave(left), watched as progress, prints_to_stderr():
-        report = diagnose(**arguments, seed=seed, progress=progress)
+    with interrupts_leave(left), prints_to_stderr():
+        report = diagnose(**arguments, seed=seed, progress=False if chosen.quiet else None)
     from ..files import first_process
 
     if not first_process():
@@ -41,18 +38,6 @@ def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     if printed:
         print_report(report)
     return report
-
-
-def _planned(arguments: dict) -> str:
-    """How much work is ahead, as far as it is known before anything is looked at or refused."""
-    from ..settings import Settings
-
-    dim, settings = getattr(arguments["approximation"], "dim", None), arguments.get("settings")
-    settings = Settings() if settings is None else settings
-    if not isinstance(dim, int) or not isinstance(settings, Settings):
-        return ""
-    plan = settings.plan(dim)
-    return f"{plan.chains} chains × {plan.iterations} iterations planned, at most {plan.most_iterations}"
 
 
 def code_of(report, threshold: float) -> int:

@@ -21,6 +21,7 @@ USE, MAYBE, DO_NOT, UNJUDGED = "use", "perhaps", "do not use", "could not be jud
 TITLE = {USE: "Use", MAYBE: "Use with care", DO_NOT: "Do not use", UNJUDGED: "Could not be judged"}
 LONGEST = 40  # letters of a name
 SHOWN = 3  # quantities by name in a line
+SHORT_LINE = 50  # letters
 REASONS = 2  # told in the answer; the rest below it
 
 
@@ -150,7 +151,12 @@ def _doubts(report: "Report", rows: Sequence[Row]) -> list[str]:
     moved = [(row, how_far(row, still(row))) for row in rows]
     told += [f"The {row.functional} of {short(row.parameter)} {words}." for row, words in moved if words][:1]
     advice = report.advice
-    return [*told, *([f"What to do: {advice[0].words}{f' ({advice[0].python})' * bool(advice[0].python)}"] if advice else [])]
+    return [*told, *([f"What to do: {advice[0].words}{_line(advice[0].python)}"] if advice else [])]
+
+
+def _line(code: str) -> str:
+    """A line to paste, if it is short; longer ones stand with the advice."""
+    return f" ({code})" if 0 < len(code) <= SHORT_LINE else ""
 
 
 def _slight(report: "Report", rows: Sequence[Row]) -> list[str]:

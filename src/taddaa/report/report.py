@@ -142,7 +142,7 @@ class Report:
                 + visible(f"{doubtful[0].functional} of {doubtful[0].parameter}: {doubtful[0].reason}")
             )
 
-    def resume(self, budget: float, *, progress: "Callable[[Progress], None] | None" = None) -> "Report":
+    def resume(self, budget: float, *, progress: "Callable[[Progress], None] | bool | None" = None) -> "Report":
         """The same diagnosis with a larger budget: the chains go on where they stand, at least one round more, to a new report.
 
         It needs the process that made this report; from another one, `diagnose(..., checkpoint=file)` with a larger budget does it.

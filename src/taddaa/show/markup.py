@@ -1,7 +1,11 @@
 """The small parts of a page: rows of the table, numbers, lists, figures. Names are only ever text."""
 
+import csv
+import io
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from urllib.parse import quote
 
 from ..report.answer import how_far, moving
 from ..report.parts import Row
@@ -21,22 +25,22 @@ COLUMNS = (
     ("functional", "word", "what about it"),
     ("wrong by at least", "word", "the lower bound on the approximation's error, in words"),
     ("verdict", "word", "what may be said about this quantity"),
-    ("q says", "", "the approximation's own value"),
+    ("q says", "less", "the approximation's own value"),
     (
         "right value",
         "",
         "the posterior's own value with its interval; in brackets, where it is not known: where the chains were at the end",
     ),
-    ("relative", "", "the bound in standard deviations of the moved draws; for variances in log variance"),
-    ("would see", "", "the smallest error that would have been found (19 times in 20)"),
-    ("ρ²", "", "how much the chains still remember of their start; below 0.1 is good"),
+    ("relative", "less", "the bound in standard deviations of the moved draws; for variances in log variance"),
+    ("would see", "less", "the smallest error that would have been found (19 times in 20)"),
+    ("ρ²", "less", "how much the chains still remember of their start; below 0.1 is good"),
 )
 
 
 def heads(report: Report) -> str:
     """The table's headings; where a check failed that has a value for each row, that too."""
     failed = told_by(report)
-    extra = [] if failed is None else [(failed.name, "", f"{question(failed)} The check failed; it should be {failed.should_be}")]
+    extra = [] if failed is None else [(failed.name, "less", f"{question(failed)} The check failed; it should be {failed.should_be}")]
     return "".join(f'<th scope="col"{class_of(kind)} title="{clean(about)}">{clean(name)}</th>' for name, kind, about in (*COLUMNS, *extra))
 
 
@@ -45,9 +49,8 @@ def cells_of(report: Report, rows: Sequence[Row]) -> list[str]:
     failed, still, place = told_by(report), moving(report), {id(row): i for i, row in enumerate(report.rows)}
     found = []
     for row in rows:
-        extra = (
-            "" if failed is None or failed.each is None else number(failed.each[place[id(row)]], clean(plain(failed.each[place[id(row)]])))
-        )
+        value = None if failed is None or failed.each is None else failed.each[place[id(row)]]
+        extra = "" if value is None else number(value, clean(plain(value)), "less")
         found.append(row_of(row, report.tolerance.severity(row), row.verdict == UNTRUSTED and still(row), extra))
     return found
 
@@ -57,9 +60,20 @@ def told_by(report: Report) -> Check | None:
     return next((check for check in report.checks if not check.passed and check.each is not None), None)
 
 
+def csv_of(rows: Sequence[Row]) -> str:
+    """All columns of these rows as the address of a CSV file; a name that a spreadsheet would run is quoted."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([field.name for field in fields(Row)])
+    for row in rows:
+        cells = [getattr(row, field.name) for field in fields(Row)]
+        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell for cell in cells])
+    return "data:text/csv;charset=utf-8," + quote(text.getvalue().encode("utf-8", "replace"))
+
+
 def wrong_by(row: Row, still: bool = False) -> str:
     if row.verdict == UNTRUSTED:
-        return f'<span class="soft">{how_far(row, still) or "—"}</span>'
+        return f'<span class="soft">{clean(how_far(row, still)) or "—"}</span>'
     if row.verdict != ERROR:
         return "—"
     low = row.lower > 0
@@ -68,9 +82,9 @@ def wrong_by(row: Row, still: bool = False) -> str:
     return f"{digits(row.bound)} too {'low' if low else 'high'}"
 
 
-def number(value: float, shown: str | None = None) -> str:
+def number(value: float, shown: str | None = None, kind: str = "") -> str:
     sortable = f"{value:.6g}".replace("inf", "Infinity").replace("nan", "NaN")
-    return f'<td data-v="{sortable}">{digits(value) if shown is None else shown}</td>'
+    return f'<td{class_of(kind)} data-v="{sortable}">{digits(value) if shown is None else shown}</td>'
 
 
 def right(row: Row) -> str:
@@ -144,10 +158,11 @@ def row_of(row: Row, severity: str = "", still: bool = False, extra: str = "") -
     full = f' title="{clean(row.parameter)}"' if len(row.parameter) > 60 else ""
     bound = row.relative_bound if row.verdict == ERROR else 0.0
     return (
-        f'<tr data-verdict="{row.verdict}"><td class="word name"><bdi{full}>{clean(row.parameter)}</bdi></td>'
-        f'<td class="word">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row, still)}</td>'
+        f'<tr data-verdict="{row.verdict}"><td class="word name" data-kind="{clean(row.functional)}">'
+        f"<bdi{full}>{clean(row.parameter)}</bdi></td>"
+        f'<td class="word kind">{clean(row.functional)}</td><td class="word said" data-v="{bound:.6g}">{wrong_by(row, still)}</td>'
         f'<td class="word {kind}-ink"{why}>{SYMBOL[row.verdict]} {called}</td>'
-        f"{number(row.approximation, minus(q_says(row)) if math.isfinite(row.approximation) else None)}{right(row)}"
-        f"{number(row.relative_bound) if row.verdict == ERROR else number(0.0, '—')}"
-        f"{number(row.detectable, would_see(row))}{number(row.rho2, f'{row.rho2:.2f}')}{extra}</tr>"
+        f"{number(row.approximation, minus(q_says(row)) if math.isfinite(row.approximation) else None, 'less')}{right(row)}"
+        f"{number(row.relative_bound, kind='less') if row.verdict == ERROR else number(0.0, '—', 'less')}"
+        f"{number(row.detectable, would_see(row), 'less')}{number(row.rho2, f'{row.rho2:.2f}', 'less')}{extra}</tr>"
     )

@@ -7,11 +7,19 @@ from importlib import resources
 import numpy as np
 
 from ..report.report import Report
+from ..report.sentences import title as first_sentence
 from . import sections
-from .markup import cells_of, heads
+from .markup import bullets, cells_of, heads
 from .svg import clean
 
 SHORT = 15  # in a notebook
+NOTEBOOK_INK = {"error": "#d0561b", "slight": "#a8763e", "untrusted": "#a87a00", "fine": "#2a86c8", "within": "#0f9468"}
+NOTEBOOK_STYLE = (
+    ".taddaa-report dt{font-weight:600}.taddaa-report dd{margin:0 0 .4em 1.2em}.taddaa-report dd p{margin:0}"
+    ".taddaa-report td,.taddaa-report th{text-align:right;padding:.15em .5em}"
+    ".taddaa-report .word{text-align:left}.taddaa-report td.said{font-weight:600}"
+    ".taddaa-report pre{margin:.1em 0;white-space:pre-wrap;background:none}"
+)
 
 
 def report_to_html(report: Report) -> str:
@@ -22,12 +30,14 @@ def report_to_html(report: Report) -> str:
     )
     with np.errstate(all="ignore"):  # a stored report may hold any numbers, and a picture of 10³⁰⁸ is not worth a warning
         body = [
+            sections.LINKS,
             sections.verdict(report),
-            sections.conclusions(report),
-            sections.table(report),
-            sections.pictures(report),
-            sections.checks(report),
             sections.what_next(report),
+            sections.table(report),
+            sections.conclusions(report),
+            sections.pictures(report),
+            sections.closer(report),
+            sections.checks(report),
             sections.provenance(report),
             sections.HOW_TO_READ,
         ]
@@ -43,15 +53,19 @@ def report_to_html(report: Report) -> str:
 
 
 def report_to_fragment(report: Report) -> str:
-    """Headline and worst rows for a notebook, without style or script of its own."""
-    head, rows = heads(report), "".join(cells_of(report, report.worst(SHORT)))
+    """For a notebook: the answer, the worst rows and what next, in colours that its own themes can bear; without script."""
     hidden = len(report.rows) - SHORT
     more = f"<p>… and {hidden} more quantities; report.to_html(path) shows all.</p>" if hidden > 0 else ""
     failed = [check for check in report.checks if not check.passed]
     checks = "All checks passed." if not failed else "Failed checks: " + "; ".join(f"{c.name}: {c.message}" for c in failed) + "."
+    # Rules of one class, so that nothing else in the notebook changes; colours that are legible on white and on black.
+    rules = "".join(f".taddaa-report .{kind}-ink{{color:{colour}}}" for kind, colour in NOTEBOOK_INK.items())
     return (
-        f"<div><p><b>{clean(report.headline)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-        f"<p>{clean(checks)} A bound says how wrong at least; 'no error found' is not proof of accuracy.</p></div>"
+        f'<div class="taddaa-report"><style>{rules}{NOTEBOOK_STYLE}</style>'
+        f"<p><b>{clean(first_sentence(report))}</b></p>{sections.answer(report)}"
+        f"<table><thead><tr>{heads(report)}</tr></thead><tbody>{''.join(cells_of(report, report.worst(SHORT)))}</tbody></table>{more}"
+        f"<p>{clean(checks)} A bound says how wrong at least; 'no error found' is not proof of accuracy.</p>"
+        f"<p><b>What next</b></p>{bullets(map(sections.advice, report.advice))}</div>"
     )
 
 

@@ -3,12 +3,14 @@
 Colours are Okabe and Ito's, which colour-blind readers tell apart; shape or line style says the same again, for print in grey.
 """
 
+import io
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import require
+from ..errors import InputError, require
 from ..report.report import Report
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series
@@ -22,7 +24,7 @@ MARKER = {ERROR: "o", UNTRUSTED: "s", NO_ERROR: "D", WITHIN: "^"}
 SERIES = [(BLUE, "-"), (VERMILION, "--"), (GREEN, "-."), (PURPLE, ":"), (ORANGE, (0, (5, 1))), (GREY, (0, (1, 1)))]
 SERIES_MARKERS = "oDs^vP"
 Names = str | Sequence[str] | None
-SCALE = "movement away from the approximation\n(means and quantiles: moved standard deviations; variances: log variance)"
+SCALE = "movement away from the approximation\n(means and quantiles: standard deviations; variances: log variance)"
 
 
 def forest(report: Report, top: int = 20, tolerance: float | None = None, *, var_names: Names = None) -> "Figure":
@@ -97,9 +99,10 @@ def marginals(report: Report, parameters: Sequence[str] | None = None, top: int 
     shown = series.marginals(_named(report, var_names), parameters, top)
     figure, panels = _grid(len(shown))
     for axes, one in zip(panels, shown, strict=True):
-        axes.stairs(one.before, one.edges, color=BLUE, lw=1.5, ls="--", label="approximation")
-        axes.stairs(one.after, one.edges, color=VERMILION, lw=1.5, fill=False, label="moved")
-        axes.stairs(one.after, one.edges, color=VERMILION, alpha=0.2, fill=True)
+        axes.plot(one.at, one.before, color=BLUE, lw=1.5, ls="--", label="approximation")
+        axes.plot(one.at, one.after, color=VERMILION, lw=1.5, label="moved")
+        axes.fill_between(one.at, one.after, color=VERMILION, alpha=0.2, lw=0)
+        axes.set_ylim(bottom=0)
         _title(axes, series.shortened(one.parameter, 40))
         axes.set_yticks([])
     panels[0].legend(frameon=False, fontsize=9)
@@ -123,26 +126,78 @@ def kernel(report: Report) -> "Figure":
 
 
 def side_by_side(reports: Mapping[str, Report], top: int = 20) -> "Figure":
-    """Relative bounds of the same quantities in several reports, worst first; hollow where untrusted."""
+    """How far the same quantities moved in several reports of one target, with intervals, worst first; hollow where untrusted.
+
+    An interval that does not reach zero is an error. Reports of different targets are refused.
+    """
     shown = series.bounds(reports, top)
+    low, high = _span(np.concatenate([shown.lower, shown.upper]))
     count = len(shown.quantities)
     figure, (axes,) = _figure(1, width=7.5, height=1.5 + 0.3 * count)
     spread = np.linspace(-0.2, 0.2, len(shown.names)) if len(shown.names) > 1 else np.zeros(1)
     for k, name in enumerate(shown.names):
         colour, marker = SERIES[k % len(SERIES)][0], SERIES_MARKERS[k % len(SERIES_MARKERS)]
         y = np.arange(count) + spread[k]
-        axes.plot(shown.bound[:, k], y, marker, color=colour, ms=6, label=_plain(name))
+        middle = np.clip((shown.lower[:, k] + shown.upper[:, k]) / 2, low, high)
+        for at, left, right in zip(y, np.clip(shown.lower[:, k], low, high), np.clip(shown.upper[:, k], low, high), strict=True):
+            axes.plot([left, right], [at, at], color=colour, lw=1.2)
+        axes.plot(middle, y, marker, color=colour, ms=5, label=_plain(name))
         hollow = shown.untrusted[:, k]
-        axes.plot(shown.bound[hollow, k], y[hollow], marker, color=colour, mfc="white", ms=6)
+        axes.plot(middle[hollow], y[hollow], marker, color=colour, mfc="white", ms=5)
     for y in range(count):
         axes.axhline(y, color=GREY, alpha=0.25, lw=0.6, zorder=0)
     axes.axvline(0, color="black", lw=0.8)
     _name_rows(axes, [series.shortened(f"{functional} of {parameter}", 40) for functional, parameter in shown.quantities])
     axes.set_ylim(count - 0.4, -0.6)
-    figure.supxlabel("error of at least (relative)" + (f"\n{shown.rest}" if shown.rest else ""), fontsize=10)
+    figure.supxlabel(SCALE + (f"\n{shown.rest}" if shown.rest else ""), fontsize=10)
     legend = figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     for text in legend.get_texts():
         text.set_parse_math(False)
+    return figure
+
+
+def pairs(report: Report, parameters: Sequence[str] | None = None, top: int = 3) -> "Figure":
+    """Pairs of chosen parameters, or of those with the worst rows, before (crosses) and after moving (dots); densities on the diagonal."""
+    names, before, after = series.pairs(report, parameters, top)
+    densities = series.marginals(report, names)
+    count = len(names)
+    figure, panels = _figure(count, 2.3 * count + 0.6, 2.3 * count + 0.3, count)
+    for place, axes in enumerate(panels):
+        i, j = divmod(place, count)
+        if i < j:
+            axes.remove()
+            continue
+        if i == j:
+            axes.plot(densities[i].at, densities[i].before, color=BLUE, lw=1.5, ls="--", label="approximation")
+            axes.plot(densities[i].at, densities[i].after, color=VERMILION, lw=1.5, label="moved")
+            axes.set_yticks([])
+        else:
+            axes.plot(before[:, j], before[:, i], "x", color=BLUE, ms=3, alpha=0.5)
+            axes.plot(after[:, j], after[:, i], "o", color=VERMILION, ms=2.5, alpha=0.5)
+            axes.set_ylim(densities[i].at[0], densities[i].at[-1])
+        axes.set_xlim(densities[j].at[0], densities[j].at[-1])
+        if i == count - 1:
+            axes.set_xlabel(_plain(series.shortened(names[j], 24)), fontsize=9).set_parse_math(False)
+        if j == 0 and i > 0:
+            axes.set_ylabel(_plain(series.shortened(names[i], 24)), fontsize=9).set_parse_math(False)
+    panels[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def checks(report: Report, top: int = 12) -> "Figure":
+    """What the failed checks measured, quantity by quantity, with their cutoffs; refused where none failed that has such values."""
+    shown = series.statistics(report, top)
+    if not shown:
+        raise InputError("checks draws what failed checks measured of each quantity, and this report has no such check")
+    figure, panels = _grid(len(shown))
+    for axes, one in zip(panels, shown, strict=True):
+        colours = [VERMILION if value >= one.check.cutoff else BLUE for value in one.value]
+        axes.barh(range(len(one.rows)), np.nan_to_num(one.value, posinf=0.0), color=colours, alpha=0.6)
+        axes.axvline(one.check.cutoff, color="black", ls="--", lw=1)
+        _name_rows(axes, [series.name(row, 24) for row in one.rows])
+        axes.invert_yaxis()
+        _title(axes, one.check.name)
+        axes.set_xlabel(f"should be {one.check.should_be}", fontsize=9)
     return figure
 
 
@@ -156,11 +211,24 @@ def _named(report: Report, var_names: Names) -> Report:
 
 def _figure(rows: int, width: float, height: float, columns: int = 1) -> "tuple[Figure, list[Any]]":
     """A figure of its own, unknown to pyplot, so that no window opens and nothing stays in memory."""
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
+    figure = _shown_by_itself()(figsize=(width, height), layout="constrained")
     panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
     return figure, list(panels)
+
+
+@cache
+def _shown_by_itself() -> Any:
+    """matplotlib's Figure that a notebook draws without being asked to."""
+
+    class Figure(require("matplotlib.figure", "plot").Figure):  # type: ignore[misc]
+        def _repr_png_(self) -> bytes:
+            stored = io.BytesIO()
+            self.savefig(stored, format="png", dpi=100)
+            return stored.getvalue()
+
+    return Figure
 
 
 def _grid(count: int) -> "tuple[Figure, list[Any]]":

@@ -7,10 +7,11 @@ from ..report.advice import Advice
 from ..report.answer import DO_NOT, MAYBE, UNJUDGED, USE, concerned
 from ..report.parts import Row
 from ..report.report import Report
+from ..report.right_value import q_says, right_value
 from ..report.sentences import title as first_sentence
 from ..report.tolerance import in_words
 from ..verdict.checks.check import Check, plain
-from ..verdict.checks.registry import question
+from ..verdict.checks.registry import measured, question
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series, svg
 from .markup import (
@@ -18,6 +19,7 @@ from .markup import (
     bullets,
     cells_of,
     counts,
+    csv_of,
     figure,
     grid,
     heads,
@@ -30,11 +32,20 @@ from .markup import (
 )
 from .svg import CLASS, clean
 
+PRINTED = 100  # rows on paper
+MOST_CLOSER = 24  # quantities to look closer at
 MOST_ROWS = 2000  # in the table; the worst, and a sentence says how many are left out
 DECIDED = {DO_NOT: "error", UNJUDGED: "untrusted", MAYBE: "fine", USE: "within"}  # classes of colour
 MARK = {DO_NOT: SYMBOL[ERROR], UNJUDGED: SYMBOL[UNTRUSTED], MAYBE: SYMBOL[NO_ERROR], USE: SYMBOL[WITHIN]}
 NAMED = 8  # quantities that share a reason
 TITLE = {ERROR: "Errors found", UNTRUSTED: "Could not be judged", NO_ERROR: "No error found", WITHIN: "Within tolerance"}
+
+
+LINKS = (
+    '<nav aria-label="sections"><a href="#answer">Answer</a><a href="#next">What next</a><a href="#every">Quantities</a>'
+    '<a href="#pictures">Pictures</a><a href="#closer">Look closer</a><a href="#checks">Checks</a><a href="#settings">Settings</a>'
+    '<a href="#read">How to read</a></nav>'
+)
 
 
 def title(report: Report) -> str:
@@ -124,13 +135,16 @@ def table(report: Report) -> str:
     head, body = heads(report), "\n".join(cells_of(report, rows))
     verdicts = options("all verdicts", dict.fromkeys(row.verdict for row in rows))
     functionals = options("all functionals", dict.fromkeys(row.functional for row in rows))
-    left_out = f"<p>The worst {len(rows)} of {len(report.rows)} quantities.</p>" if len(rows) < len(report.rows) else ""
+    left_out = f"The worst {len(rows)} of {len(report.rows)} quantities. " if len(rows) < len(report.rows) else ""
+    cut = len(rows) > PRINTED
+    printed = f'<p class="printed soft">Printed: the first {PRINTED} of {len(rows)}, the worst first.</p>' if cut else ""
     return (
-        "<section><h2>Every quantity, worst first</h2>"
+        '<section id="every"><h2>Every quantity, worst first</h2>'
         '<div class="tools"><input id="search" type="search" placeholder="filter by name" aria-label="filter by name">'
         f'<select id="verdict" aria-label="verdict">{verdicts}</select>'
         f'<select id="functional" aria-label="functional">{functionals}</select><span id="shown" class="soft" role="status"></span></div>'
-        f'{left_out}<div class="scroll tall" tabindex="0"><table id="quantities"><thead><tr>{head}</tr></thead>'
+        f'<p class="soft">{left_out}<a download="taddaa-report.csv" href="{csv_of(rows)}">Download as CSV</a></p>'
+        f'{printed}<div class="scroll tall" tabindex="0"><table id="quantities"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>{_reasons(rows)}</section>"
     )
 
@@ -151,14 +165,15 @@ def _reasons(rows: Iterable[Row]) -> str:
 def pictures(report: Report) -> str:
     shown = series.forest(report)
     parts = [
-        "<section><h2>Pictures</h2>",
+        '<section id="pictures"><h2>Pictures</h2>',
         figure(
-            svg.forest(shown),
+            f'<div class="roomy">{svg.forest(shown)}</div><div class="narrow">{svg.forest(shown, 380, 22)}</div>',
             "How far each of the worst quantities moved, with its confidence interval; a thick bar reaches from zero to the bound. "
             "In the pale band errors do not matter. "
             f"Means and quantiles in standard deviations, variances in log variance. {sentence(shown.rest)}",
             "wide",
         ),
+        *_failed_pictures(report),
         "<h3>Before and after</h3><p class='soft'>Dashed: the approximation. Filled: after moving towards the target.</p>".replace(
             "'", '"'
         ),
@@ -182,6 +197,32 @@ def pictures(report: Report) -> str:
     return "\n".join(parts)
 
 
+def _failed_pictures(report: Report) -> list[str]:
+    """What the failed checks measured, quantity by quantity."""
+    found = series.statistics(report)
+    if not found:
+        return []
+    told = ((svg.statistic(one), f"{one.check.name}: should be {one.check.should_be}") for one in found)
+    return ["<h3>What failed checks measured</h3>", grid(told)]
+
+
+def closer(report: Report) -> str:
+    """Of each of the worst quantities: the fit and the corrected values, the way there, and the checks that name it."""
+    parts = []
+    for one in series.closer(report, MOST_CLOSER):
+        row = one.path.row
+        marginal = "" if one.marginal is None else figure(svg.marginal(one.marginal, row), "the fit (dashed) and the moved draws (filled)")
+        path = figure(svg.movement(one.path), f"change from the approximation on the way{rest_of(one.path)}")
+        failed = [f"{check.name}: {clean(measured(check))}" for check in one.failed] or ["every check of it passed"]
+        called = f"{report.tolerance.severity(row)} {row.verdict}".strip()
+        parts.append(
+            f'<details><summary><b>{clean(series.name(row, 60))}</b> <span class="{CLASS[row.verdict]}-ink">{SYMBOL[row.verdict]} '
+            f'{called}</span></summary><div class="grid">{marginal}{path}<div>{bullets(clean(line) for line in failed)}'
+            f"<p>q says {clean(q_says(row))}; right value {clean(right_value(row) or 'not known')}.</p></div></div></details>"
+        )
+    return f'<section id="closer"><h2>Look closer</h2>{"".join(parts)}</section>'
+
+
 def checks(report: Report) -> str:
     rows = []
     for check in report.checks:
@@ -193,7 +234,7 @@ def checks(report: Report) -> str:
         )
     notes = "".join(f"<p>Note: {clean(note)}.</p>" for note in report.notes)
     return (
-        '<section><h2>Checks: can the table be believed?</h2><div class="scroll"><table><thead><tr><th class="word">result</th>'
+        '<section id="checks"><h2>Checks: can the table be believed?</h2><div class="scroll"><table><thead><tr><th class="word">result</th>'
         '<th class="word">check</th><th class="word">what it asks</th><th>value</th><th>should be</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{notes}</section>"
     )
@@ -232,10 +273,10 @@ def provenance(report: Report) -> str:
         "settings": about.settings,
     }
     pairs = "".join(f"<dt>{key}</dt><dd>{clean(value)}</dd>" for key, value in entries.items())
-    return f"<section><h2>Settings and provenance</h2><dl>{pairs}</dl></section>"
+    return f'<section id="settings"><h2>Settings and provenance</h2><dl>{pairs}</dl></section>'
 
 
-HOW_TO_READ = """<section><h2>How to read this page</h2>
+HOW_TO_READ = """<section id="read"><h2>How to read this page</h2>
 <p>Many short Markov chains were started at draws of the approximation <i>q</i> and moved towards the true posterior (the target).
 If <i>q</i> were right, nothing would change on average. What did change, <i>q</i> had wrong, by at least as much as it surely changed.</p>
 <ul>

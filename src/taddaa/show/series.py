@@ -10,12 +10,15 @@ from ..errors import InputError
 from ..report.parts import Row
 from ..report.report import Report
 from ..report.tolerance import tolerances
+from ..verdict.checks.check import Check
 from ..verdict.checks.settled import still_moving
 from ..verdict.outcome import ERROR, UNTRUSTED, VERDICTS
 
 RHO2_CUTOFF = 0.1
 BAND = 2.0  # standard errors
-BINS = 18
+POINTS = 64  # of a density's grid
+TAIL = 0.005  # of the draws on either side, and what lies further out than
+REACH = 4.0  # times the distance of the quartiles, are left out of a density's picture
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,30 @@ class Memory:
 
 @dataclass(frozen=True)
 class Marginal:
-    """One parameter's density before and after, on common bins that leave out the farthest half percent on either side."""
+    """One parameter's smooth density before and after, on a common grid that leaves far tails out."""
 
     parameter: str
-    edges: np.ndarray
+    at: np.ndarray
     before: np.ndarray
     after: np.ndarray
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a failed check measured of the rows for which it is largest, and the names of these."""
+
+    check: Check
+    rows: tuple[Row, ...]
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class Closer:
+    """One row: its way, its parameter's density (None for a function of parameters), and the failed checks that name it."""
+
+    path: Movement
+    marginal: Marginal | None
+    failed: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +94,8 @@ class Bounds:
     names: tuple[str, ...]
     quantities: tuple[tuple[str, str], ...]
     bound: np.ndarray  # (quantities, reports)
+    lower: np.ndarray  # the interval of the movement, in the same units
+    upper: np.ndarray
     untrusted: np.ndarray
     rest: str
 
@@ -131,16 +154,77 @@ def bounds(reports: Mapping[str, Report], top: int = 20) -> Bounds:
     """Quantities by their largest bound over the reports."""
     if not reports:
         raise InputError("reports must hold at least one report, got none")
+    refuse_other_targets(reports)
     tables = [{(row.functional, row.parameter): row for row in report.rows} for report in reports.values()]
+    unit = [dict(zip(table, units(report), strict=True)) for table, report in zip(tables, reports.values(), strict=True)]
+    both = list(zip(tables, reports.values(), strict=True))
     keys = sorted(
         dict.fromkeys(key for table in tables for key in table),
-        key=lambda key: min((VERDICTS.index(t[key].verdict), -t[key].relative_bound) for t in tables if key in t),
+        key=lambda key: min((VERDICTS.index(t[key].verdict), -r.tolerance.times(t[key])) for t, r in both if key in t),
     )
     shown = keys[: _at_least_one(top)]
     bound = np.array([[table[key].relative_bound if key in table else math.nan for table in tables] for key in shown])
     untrusted = np.array([[key in table and table[key].verdict == UNTRUSTED for table in tables] for key in shown])
+    lower, upper = (
+        np.array([[getattr(t[key], end) / u[key] if key in t else math.nan for t, u in zip(tables, unit, strict=True)] for key in shown])
+        for end in ("lower", "upper")
+    )
     hidden = len(keys) - len(shown)
-    return Bounds(tuple(reports), tuple(shown), bound, untrusted, f"and {hidden} more quantities with smaller bounds" if hidden else "")
+    rest = f"and {hidden} more quantities with smaller bounds" if hidden else ""
+    return Bounds(tuple(reports), tuple(shown), bound, lower, upper, untrusted, rest)
+
+
+def statistics(report: Report, top: int = 12) -> list[Statistic]:
+    """Of the failed checks that have a value for each row: the rows for which it is largest."""
+    found = []
+    for check in report.checks:
+        if not check.passed and check.each is not None and len(check.each) == len(report.rows):
+            values = np.nan_to_num(np.array(check.each), nan=0.0, posinf=np.finfo(float).max)
+            largest = np.argsort(-values, kind="stable")[: _at_least_one(top)]
+            found.append(Statistic(check, tuple(report.rows[i] for i in largest), np.array(check.each)[largest]))
+    return found
+
+
+def closer(report: Report, top: int = 24) -> list[Closer]:
+    """Of the worst rows, all that there is to see of each."""
+    found = []
+    for i in _chosen(report, None, top):
+        row = report.rows[i]
+        known = row.parameter in report.labels
+        failed = tuple(check for check in report.checks if not check.passed and (check.rows is None or i in check.rows))
+        found.append(Closer(_movement(report, i), _marginal(report, report.labels.index(row.parameter)) if known else None, failed))
+    return found
+
+
+def refuse_other_targets(reports: Mapping[str, Report]) -> None:
+    """Reports of one target have the same parameters, and right values that can be told apart only by their intervals."""
+    (first, one), *others = reports.items()
+    known = {(row.functional, row.parameter): row for row in one.rows}
+    for name, other in others:
+        if set(other.labels) != set(one.labels):
+            missing = next(iter(set(one.labels) ^ set(other.labels)))
+            raise InputError(f"reports must be of the same target, but {missing!r} is a parameter of only one of {first!r} and {name!r}")
+        for row in other.rows:
+            same = known.get((row.functional, row.parameter))
+            if same is not None and _apart(same, row):
+                raise InputError(
+                    f"reports must be of the same target, but the right {row.functional} of {row.parameter} is {same.corrected:.3g} in "
+                    f"{first!r} and {row.corrected:.3g} in {name!r}"
+                )
+
+
+def _apart(one: Row, other: Row) -> bool:
+    """Whether two right values lie further apart than both intervals together reach, twice over and a hundredth of their size."""
+    reach = max(one.corrected_upper - one.corrected_lower, other.corrected_upper - other.corrected_lower)
+    size = 0.01 * max(abs(one.corrected), abs(other.corrected), abs(one.approximation - one.corrected))
+    return abs(one.corrected - other.corrected) > 2 * reach + size  # false where one is not known
+
+
+def pairs(report: Report, parameters: Sequence[str] | None = None, top: int = 3) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """The names, and the draws before and after, of these parameters or of those with the worst rows."""
+    chosen = [one.parameter for one in marginals(report, parameters, top)]
+    columns = [report.labels.index(name) for name in chosen]
+    return tuple(chosen), report.start_draws[:, columns], report.moved_draws[:, columns]
 
 
 def units(report: Report) -> np.ndarray:
@@ -190,15 +274,35 @@ def _settle_point(report: Report, i: int) -> int | None:
 
 
 def _marginal(report: Report, column: int) -> Marginal:
-    before, after = report.start_draws[:, column], report.moved_draws[:, column]
-    finite = np.concatenate([part[np.isfinite(part)] for part in (before, after)])
-    low, high = np.quantile(finite, [0.005, 0.995]) if finite.size else (0.0, 1.0)
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, BINS + 1)
-    width = edges[1] - edges[0]
-    density = [np.histogram(part, edges)[0] / (len(part) * width) for part in (before, after)]
-    return Marginal(report.labels[column], edges, *density)
+    before, after = (part[np.isfinite(part)] for part in (report.start_draws[:, column], report.moved_draws[:, column]))
+    low, high = _window(before, after)
+    at = np.linspace(low, high, POINTS)
+    return Marginal(report.labels[column], at, density(before, at), density(after, at))
+
+
+def _window(*parts: np.ndarray) -> tuple[float, float]:
+    """Where densities are drawn: all but the far tails, of heavy tails no more than a few quartiles' distances."""
+    ends = []
+    for part in parts:
+        if part.size:
+            low, first, third, high = np.quantile(part, [TAIL, 0.25, 0.75, 1 - TAIL])
+            reach = REACH * (third - first) if third > first else np.inf
+            ends.append((max(low, first - reach), min(high, third + reach)))
+    low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
+    return (low, high) if high > low and np.isfinite(high - low) else (low - 0.5, low + 0.5)
+
+
+def density(draws: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A Gaussian kernel estimate, its width by Silverman's rule from the middle half of the draws, lest tails decide it."""
+    if draws.size == 0:
+        return np.zeros_like(at)
+    first, third = np.quantile(draws, [0.25, 0.75])
+    step = at[1] - at[0]
+    spread = min(float(np.std(draws)), (third - first) / 1.34) if third > first else float(np.std(draws))
+    width = max(0.9 * spread * len(draws) ** -0.2, step)
+    near = draws[(draws > at[0] - 5 * width) & (draws < at[-1] + 5 * width)]
+    heights = np.exp(-0.5 * ((at[:, None] - near) / width) ** 2).sum(axis=1)
+    return heights / (len(draws) * width * math.sqrt(2 * math.pi))
 
 
 def _chosen(report: Report, rows: Sequence[int] | None, top: int) -> list[int]:

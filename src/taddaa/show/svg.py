@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..report.parts import Row
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
 from . import series
 
@@ -75,16 +76,16 @@ class Frame:
         return f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{clean(label)}">{body}</svg>'
 
 
-def forest(shown: series.Forest) -> str:
+def forest(shown: series.Forest, width: int = 760, longest: int = 44) -> str:
     """Intervals, worst first, with thick bars from zero to each bound, on a pale band of errors that do not matter."""
-    names = [series.name(row, 44) for row in shown.rows]
+    names = [series.name(row, longest) for row in shown.rows]
     left = int(max(len(name) for name in names) * LETTER) + 14
     values = np.concatenate([shown.lower, shown.upper, shown.estimate, shown.tolerance, -shown.tolerance])
     finite = values[np.isfinite(values)]
     span = _wide((float(finite.min()), float(finite.max())))
     pad = 0.03 * (span[1] - span[0])
     height = 20 * len(names) + 46
-    frame = Frame(760, height, (span[0] - pad, span[1] + pad), (0, 1), (left, 6, 40, 12))
+    frame = Frame(width, height, (span[0] - pad, span[1] + pad), (0, 1), (left, 6, 40, 12))
     zero = float(frame.x(0.0))
     for i, allowed in enumerate(shown.tolerance):
         edge, other = float(frame.x(-allowed)), float(frame.x(allowed))
@@ -118,17 +119,36 @@ def movement(path: series.Movement) -> str:
     return frame.svg(f"Movement of the {series.name(path.row)} against iteration")
 
 
-def marginal(one: series.Marginal) -> str:
-    """Density before (dashed) and after (filled)."""
+def marginal(one: series.Marginal, row: Row | None = None) -> str:
+    """Density before (dashed) and after (filled); for a row's own picture also what q says and the right value, as lines."""
     top = max(float(np.max([one.before, one.after])), 1e-300)
-    frame = Frame(260, 130, (one.edges[0], one.edges[-1]), (0, top * 1.05), (10, 8, 22, 10))
-    xs = np.repeat(one.edges, 2)
-    stairs = [np.concatenate([[0], np.repeat(density, 2), [0]]) for density in (one.before, one.after)]
-    frame.area(xs, np.zeros_like(xs), stairs[1], "moved")
-    frame.line(xs, stairs[1], "moved")
-    frame.line(xs, stairs[0], "before")
+    frame = Frame(260, 130, (one.at[0], one.at[-1]), (0, top * 1.05), (10, 8, 22, 10))
+    frame.area(one.at, np.zeros_like(one.at), one.after, "moved")
+    frame.line(one.at, one.after, "moved")
+    frame.line(one.at, one.before, "before")
+    if row is not None and row.functional != "variance":
+        for value, kind in ((row.approximation, "line before"), (row.corrected, "line moved")):
+            if one.at[0] <= value <= one.at[-1]:
+                frame.segment(float(frame.x(value)), frame.top, float(frame.x(value)), frame.bottom, kind)
     frame.axes(y_ticks=False)
     return frame.svg(f"Density of {series.shortened(one.parameter, 40)} before and after")
+
+
+def statistic(one: series.Statistic) -> str:
+    """A failed check's value for the rows where it is largest, as bars, with the cutoff."""
+    names = [series.name(row, 26) for row in one.rows]
+    left = int(max(len(name) for name in names) * 5.8) + 10
+    finite = one.value[np.isfinite(one.value)]
+    most = max(float(finite.max(initial=0.0)), one.check.cutoff if math.isfinite(one.check.cutoff) else 0.0)
+    frame = Frame(300, 16 * len(names) + 30, (0, most * 1.05 or 1.0), (0, 1), (left, 4, 22, 10))
+    for i, (name, value) in enumerate(zip(names, one.value, strict=True)):
+        y, beyond = frame.top + 16 * i + 8, value >= one.check.cutoff
+        frame.text(left - 6, y + 4, name, "end", "tick")
+        frame.segment(left, y, float(frame.x(value)) if math.isfinite(value) else frame.right, y, f"bar {'error' if beyond else 'fine'}")
+    cutoff = float(frame.x(one.check.cutoff))
+    frame.segment(cutoff, frame.top, cutoff, frame.bottom, "cutoff")
+    frame.axes(y_ticks=False)
+    return frame.svg(f"{one.check.name}, quantity by quantity")
 
 
 def memory(shown: series.Memory) -> str:
