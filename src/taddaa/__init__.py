@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import fit, testing
+    from .chains.machine.cache import cache
     from .comparison.compare import Comparison, compare
     from .comparison.many import Many, diagnose_many
     from .comparison.weights import k_hat
@@ -56,6 +57,7 @@ _HOME = {
     "StudentT": "problem.approximation",
     "Target": "problem.target",
     "Variance": "problem.functional",
+    "cache": "chains.machine.cache",
     "compare": "comparison.compare",
     "diagnose": "diagnosis",
     "diagnose_many": "comparison.many",

@@ -146,8 +146,7 @@ def as_covariance(metric: Metric) -> np.ndarray:
     if isinstance(metric, Diagonal):
         return np.asarray(metric.scale) ** 2
     if isinstance(metric, Bent):  # at the middle of the map
-        middle = jax.jacobian(lambda w: metric.bend.forward(w)[0])(jnp.zeros(len(metric.factor)))
-        factor = np.asarray(middle) @ np.asarray(metric.factor)
+        factor = np.asarray(_slope_at_middle(metric.bend, np.zeros(len(metric.factor)))) @ np.asarray(metric.factor)
         return factor @ factor.T
     basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)
     return np.asarray(metric.scale) ** 2 * (1 + basis**2 @ (stretch**2 - 1))
@@ -252,8 +251,7 @@ class Fisher(Preconditioner):
             bend = learn_bend(x[-chains:], g[-chains:]) if self.straighten else None
             if bend is not None:
                 bent = Bent(bend, jnp.eye(x.shape[1]))
-                w, _, slope = jax.jit(jax.vmap(partial(enter, bent)))(x, np.zeros(len(x)), g)
-                return bent._replace(factor=jnp.asarray(_fisher_factor(np.asarray(w), np.asarray(slope))))
+                return bent._replace(factor=jnp.asarray(_fisher_factor(*_bent(bent, x, g))))
             return Dense(jnp.asarray(_fisher_factor(x, g)))
         return metric
 
@@ -263,6 +261,24 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "approximation": FromApproximation(),
     "identity": Identity(),
 }
+
+
+@jax.jit
+def _slope_at_middle(bend: Bend, middle):
+    return jax.jacobian(lambda w: bend.forward(w)[0])(middle)
+
+
+@jax.jit
+def _all_entered(metric: Bent, x, logdensity, gradients):
+    return jax.vmap(partial(enter, metric))(x, logdensity, gradients)
+
+
+def _bent(metric: Bent, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and gradients in a map's coordinates; filled up to a power of two rows, so that chains left out compile nothing anew."""
+    count = len(x)
+    filled = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
+    w, _, slope = _all_entered(metric, x[filled], np.zeros(len(filled)), g[filled])
+    return np.asarray(w)[:count], np.asarray(slope)[:count]
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

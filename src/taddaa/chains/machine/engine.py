@@ -21,6 +21,7 @@ from ...errors import InputError
 from ...moves.kernel import Kernel, Noise, Point
 from ...moves.precondition import Bent, Metric
 from ...problem.target import Target, call_with_data, first_line
+from .cache import cache_if_asked
 from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
@@ -63,6 +64,7 @@ class Engine:
     """Runs chains of one kernel on one target. Programs are compiled once for a target, kernel and number of chains."""
 
     def __init__(self, target: Target, kernel: Kernel, chains: int, seed: int, dtype: str, meter: Meter, groups: int):
+        cache_if_asked()
         self.target, self.kernel, self.chains, self.meter = target, kernel, chains, meter
         self.dtype = jnp.dtype(dtype)
         self._place = Placement.of(chains, target.data)
