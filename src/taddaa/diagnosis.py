@@ -2,8 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -16,7 +15,7 @@ import numpy as np
 from .chains.checkpoint import Checkpoint
 from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
-from .chains.machine.placement import agreed, clear_failure, clear_loss, refuse_forked
+from .chains.machine.placement import agreed, computing, refuse_forked
 from .chains.walk import Progress, Walk, find_step
 from .errors import InputError, kindly, whole_seed
 from .glancing import looked_at
@@ -101,7 +100,7 @@ def diagnose(
     refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
         raise InputError("diagnose cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
-    with _computing(settings), watched(progress, settings.plan(target.dim).in_words) as told:
+    with computing(settings.precision), watched(progress, settings.plan(target.dim).in_words) as told:
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
@@ -120,13 +119,6 @@ def diagnose(
         return report_of(approximation, settings, seed, study.questions, walk, judgement, checks, study.notes, certified)
 
 
-@contextmanager
-def _computing(settings: Settings) -> Iterator[None]:
-    """JAX as a diagnosis needs it, whatever it is told elsewhere: proposals without a finite density are rejected, not stopped at."""
-    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
-        yield
-
-
 def resumed(report: Report, budget: float, progress: Callable[[Progress], None] | bool | None = None) -> Report:
     """The diagnosis that a report came from, with a larger budget: its chains go on where they stand, at least one round more."""
     there = report.continuation
@@ -142,7 +134,7 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
         raise InputError(f"budget must be at least {least:g} for the chains to go on from where they stand, got {budget!r}")
-    with _computing(settings), watched(progress, plan.in_words) as told:
+    with computing(settings.precision), watched(progress, plan.in_words) as told:
         old = walk.engine
         walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
         walk.engine.noise_state = old.noise_state

@@ -58,6 +58,7 @@ def skewed(x):
     return jnp.sum(-x - 4 * jnp.log1p(jnp.exp(-x)))  # mean 3/2, variance π²/3 − 5/4
 
 
+@pytest.mark.slow
 def test_brackets_of_short_runs_hold_together():
     """Means, variances and quantiles of a skewed target, in 20 runs too short to arrive: nominal 95 %, so 4 failures are rare."""
     cdf = lambda x: (1 + np.exp(-x)) ** -3.0  # noqa: E731

@@ -20,6 +20,7 @@ from .output import (
     say,
     to_stdout,
     write,
+    write_draws,
 )
 from .parser import SETTINGS, parser
 
@@ -42,7 +43,15 @@ def run(chosen: argparse.Namespace) -> int:
 
     from .problem_file import load_problem
 
-    refuse_clashes(**{"FILE.py": chosen.file, "--json": chosen.json, "--html": chosen.html, "--checkpoint": chosen.checkpoint})
+    refuse_clashes(
+        **{
+            "FILE.py": chosen.file,
+            "--json": chosen.json,
+            "--html": chosen.html,
+            "--checkpoint": chosen.checkpoint,
+            "--repair": chosen.repair,
+        }
+    )
     with prints_to_stderr():
         arguments = load_problem(chosen.file)
     changes = {key: getattr(chosen, key) for key in SETTINGS if getattr(chosen, key) is not None}
@@ -58,8 +67,12 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.glance:
         return _glance(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
     arguments["checkpoint"] = chosen.checkpoint
+    if chosen.certify or chosen.repair is not None:
+        arguments["certify"] = True
+    check_writable(chosen.repair)
     report = diagnosed(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
-    return code_of(report, chosen.fail_above or 0.0)
+    found = code_of(report, chosen.fail_above or 0.0)
+    return found if chosen.repair is None or write_draws(report, chosen.repair) else max(found, DOUBTFUL)
 
 
 def _glance(chosen: argparse.Namespace, arguments: dict, seed: int) -> int:
@@ -67,8 +80,8 @@ def _glance(chosen: argparse.Namespace, arguments: dict, seed: int) -> int:
     from ..errors import InputError
     from ..glancing import glance
 
-    for name in ("html", "checkpoint", "fail_above"):
-        if getattr(chosen, name) is not None:
+    for name in ("html", "checkpoint", "fail_above", "repair", "certify"):
+        if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name.replace('_', '-')} does not go with --glance: a first look has no page, no chains and no bounds")
     check_writable(chosen.json)
     with interrupts_leave(NOTHING_WRITTEN), prints_to_stderr():

@@ -40,6 +40,24 @@ def diagnosed(chosen: argparse.Namespace, arguments: dict, seed: int):
     return report
 
 
+def write_draws(report, path: Path) -> bool:
+    """Posterior draws to a file for ArviZ; where there can be none, say why."""
+    from ..errors import InputError, require
+    from ..files import first_process, whole_file
+
+    require("h5netcdf", "arviz")
+    try:
+        with interrupts_leave(NOTHING_WRITTEN), prints_to_stderr():
+            tree = report.repair()
+    except InputError as error:
+        print(f"taddaa: {error}", file=sys.stderr)
+        return False
+    if first_process():
+        with whole_file(path) as file:
+            file.write(tree.to_netcdf(engine="h5netcdf"))
+    return True
+
+
 def code_of(report, threshold: float) -> int:
     """An error above the threshold outweighs a doubt."""
     from ..verdict.outcome import ERROR, UNTRUSTED

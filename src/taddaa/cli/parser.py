@@ -57,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
     _add_settings(run)
     run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
     run.add_argument("--checkpoint", type=Path, metavar="FILE", help="save the run there as it goes; the same command goes on from it")
+    run.add_argument("--certify", action="store_true", help="run coupled pairs of chains too, which certify how large errors are at most")
+    run.add_argument(
+        "--repair", type=Path, metavar="OUT.nc", help="write 4,000 draws of the posterior itself there, for ArviZ (with --certify)"
+    )
     run.add_argument("--glance", action="store_true", help="only a first look, without a chain: estimates, not bounds (exits with 0)")
     run.add_argument("--paper", action="store_true", help="the paper's method to the letter, in place of the file's settings")
 

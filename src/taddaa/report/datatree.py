@@ -29,7 +29,7 @@ def report_to_datatree(report: "Report") -> Any:
     arviz_base = require("arviz_base", "arviz")
     draws = {"posterior": report.moved_draws, "starts": report.start_draws}
     arrays = {group: gather(report.labels, values, report.axes) for group, values in draws.items()}
-    dims, coords = _dims_and_coords(arrays["posterior"])
+    dims, coords = dims_and_coords(arrays["posterior"])
     tree = arviz_base.from_dict(
         {group: {name: part.values for name, part in parts.items()} for group, parts in arrays.items()},
         dims=dims,
@@ -93,7 +93,8 @@ def _from_labels(entries: list[tuple[str, int]], draws: np.ndarray) -> _Part | N
     return _Part(draws[None, :, source], [list(map(int, axis)) if all(map(str.isdigit, axis)) else axis for axis in ticks])
 
 
-def _dims_and_coords(parts: dict[str, _Part]) -> tuple[dict[str, list[str]], dict[str, list[Any]]]:
+def dims_and_coords(parts: dict[str, _Part]) -> tuple[dict[str, list[str]], dict[str, list[Any]]]:
+    """As ArviZ wants them, of the arrays that `gather` found."""
     dims = {name: list(part.dims or [f"{name}_dim_{i}" for i in range(len(part.ticks))]) for name, part in parts.items() if part.ticks}
     coords = {dim: ticks for name, names in dims.items() for dim, ticks in zip(names, parts[name].ticks, strict=True)}
     return dims, coords

@@ -151,6 +151,17 @@ class Report:
 
         return resumed(self, budget, progress)
 
+    def repair(self, draws: int = 4000, *, progress: "Callable[[Progress], None] | None" = None):
+        """Draws of the posterior itself: the chains go on, with metric and step frozen, and come back on the user's scale.
+
+        An ArviZ DataTree (extra `arviz`): `posterior` with dimensions chain and draw (at least so many draws, of about 100 a chain; its
+        attributes have the certificate and what it took), and `summary` with means, standard deviations, Monte Carlo standard errors,
+        effective draws and R-hat. Refused with the reason where the run cannot be trusted; `certify=True` gives it a certificate.
+        """
+        from .repair import repaired
+
+        return repaired(self, draws, progress)
+
     # Text -------------------------------------------------------------------------------------------------------------
 
     @property

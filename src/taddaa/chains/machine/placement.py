@@ -179,6 +179,13 @@ def clear_failure() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def computing(precision: str) -> Iterator[None]:
+    """JAX as a diagnosis needs it, whatever it is told elsewhere: proposals without a finite density are rejected, not stopped at."""
+    with jax.enable_x64(precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+        yield
+
+
 # The threads of JAX's devices do not live on in a forked process, where programs would wait for them for ever.
 _forked_in_use: list[int] = []
 
