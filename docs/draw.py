@@ -38,6 +38,7 @@ def of_the_demo() -> dict:
         "correlation": plot.correlation(report),
         "marginals": plot.marginals(report, top=3),
         "kernel": plot.kernel(report),
+        "pairs": plot.pairs(report),
         "side_by_side": plot.side_by_side({"mean-field": report, "the same, variances × 3": wider}),
     }
 

@@ -21,7 +21,16 @@ def python_blocks(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/quickstart.md", "docs/choosing.md", "docs/fit-and-compare.md", "docs/beside.md", "docs/howto.md"]
+    "name",
+    [
+        "README.md",
+        "docs/quickstart.md",
+        "docs/choosing.md",
+        "docs/fit-and-compare.md",
+        "docs/beside.md",
+        "docs/howto.md",
+        "docs/tutorial-nightly.md",
+    ],
 )
 def test_code_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -35,7 +44,7 @@ def test_code_runs(name, tmp_path, monkeypatch):
 def test_pictures_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in python_blocks("docs/pictures.md"):
-        exec(compile(block, "docs/pictures.md", "exec"), {"report": demo_report()})
+        exec(compile(block, "docs/pictures.md", "exec"), {})
     assert (tmp_path / "forest.pdf").stat().st_size > 1000
 
 

@@ -44,6 +44,20 @@ class Approximation(ABC):
     def describe(self) -> str:
         return f"{type(self).__name__} of dimension {self.dim}"
 
+    def __repr__(self) -> str:
+        """What it is, with the first of its means and standard deviations where they are known."""
+        centre, spread = self.mean(), self.covariance()
+        if centre is None or spread is None:
+            return f"<{self.describe()}>"
+        sd = np.sqrt(np.diagonal(spread) if np.ndim(spread) == 2 else spread)
+        return f"<{self.describe()}: mean {_few(centre)}, sd {_few(sd)}>"
+
+
+def _few(values: np.ndarray, most: int = 4) -> str:
+    """The first few numbers of a vector."""
+    shown = ", ".join(f"{value:.3g}" for value in np.asarray(values)[:most])
+    return f"[{shown}{', …' if len(values) > most else ''}]"
+
 
 class Gaussian(Approximation):
     """A normal distribution, mean-field (`sd`) or with a full `covariance`."""

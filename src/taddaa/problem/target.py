@@ -44,6 +44,11 @@ class Target:
     coords: Mapping[str, Any] | None = None
     origin: Origin | None = None
 
+    def __repr__(self) -> str:
+        """Its function, dimension and the first of its names; no addresses."""
+        names = "" if not self.names else ": " + ", ".join(self.names[:4]) + ", …" * (len(self.names) > 4)
+        return f"<Target {getattr(self.logdensity, '__name__', type(self.logdensity).__name__)} of dimension {self.dim}{names}>"
+
     def __post_init__(self):
         object.__setattr__(self, "_programs", {})
         if not callable(self.logdensity):
