@@ -38,7 +38,7 @@ test-interop: $(VENV)/.interop ## adapters and examples with every framework ins
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/report/test_datatree.py tests/test_examples.py $(FAST)
 
 test-torch: $(VENV)/.torch ## the same for PyTorch (where pip finds only PyTorch's builds for GPUs, a download of some gigabytes)
-	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop/test_torch.py tests/problem/test_distribution.py tests/test_examples.py -m torch
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop/test_torch.py tests/interop/test_pyro.py tests/problem/test_distribution.py tests/test_examples.py -m torch
 
 test-stan: $(VENV)/.interop ## the same for Stan, with programs compiled by g++ (minutes the first time)
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/test_examples.py -m stan

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .interop.callback import from_callback
     from .interop.numpyro import from_numpyro
     from .interop.pymc import from_pymc
+    from .interop.pyro import from_pyro
     from .interop.stan import from_stan
     from .moves.kernel import HMC, MALA, RWMH, Barker
     from .moves.precondition import Fisher, FromApproximation, Identity
@@ -64,6 +65,7 @@ _HOME = {
     "from_callback": "interop.callback",
     "from_numpyro": "interop.numpyro",
     "from_pymc": "interop.pymc",
+    "from_pyro": "interop.pyro",
     "from_stan": "interop.stan",
     "glance": "glancing",
     "k_hat": "comparison.weights",

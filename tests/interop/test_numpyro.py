@@ -10,6 +10,7 @@ from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_
 
 import taddaa
 from frameworks import need
+from taddaa.problem.framework import as_problem
 
 numpyro = need("numpyro")
 dist = need("numpyro.distributions")
@@ -317,3 +318,39 @@ def test_an_error_in_the_model_tells_where():
         numpyro.sample("y", dist.Normal(mean, 1), obs=y["no such column"])
 
     refused(r"at line \d+ of test_numpyro.py \(.*no such column.*\): KeyError", model, autoguide.AutoNormal(model), {}, {"y": 1.0})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_particles_of_steinvi_are_draws():
+    """The particles are set by hand, so that the answer is known: on the unconstrained scale of a positive site."""
+    einstein = need("numpyro.contrib.einstein")
+
+    def model():
+        numpyro.sample("scale", dist.LogNormal(0.3, 0.5))
+
+    stein = einstein.SteinVI(model, autoguide.AutoDelta(model), numpyro.optim.Adam(0.01), einstein.RBFKernel(), num_stein_particles=30)
+    params = stein.get_params(stein.init(jax.random.key(0)))
+    placed = np.exp(np.random.default_rng(0).normal(0.3, 0.5, 30))
+    result = einstein.steinvi.SteinVIRunResult({name: jnp.asarray(placed) for name in params}, None, None)
+    with pytest.warns(UserWarning, match="a set of 30 particles"):
+        target, q = as_problem(stein, result)
+    np.testing.assert_allclose(np.sort(q.draws[:, 0]), np.sort(np.log(placed)), atol=1e-6)
+    assert target.labels == ("scale",)
+
+
+def test_a_list_of_guides():
+    def model():
+        numpyro.sample("one", dist.Normal(0, 1))
+        numpyro.sample("two", dist.LogNormal(0, 1))
+
+    guides = autoguide.AutoGuideList(model)
+    block, seed = numpyro.handlers.block, numpyro.handlers.seed
+    guides.append(autoguide.AutoNormal(block(seed(model, 0), hide=["two"]), prefix="a"))
+    guides.append(autoguide.AutoNormal(block(seed(model, 0), hide=["one"]), prefix="b"))
+    svi = numpyro.infer.SVI(model, guides, numpyro.optim.Adam(0.01), numpyro.infer.Trace_ELBO())
+    svi.init(jax.random.key(0))
+    params = {"one_a_loc": 1.0, "one_a_scale": 0.5, "two_b_loc": -2.0, "two_b_scale": 0.2}
+    _, q = taddaa.from_numpyro(model, guides, {name: jnp.asarray(value) for name, value in params.items()})
+    draws = q.sample(np.random.default_rng(0), 4000)
+    np.testing.assert_allclose(draws.mean(axis=0), [1.0, -2.0], atol=5 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(axis=0), [0.5, 0.2], rtol=0.06)

@@ -13,7 +13,7 @@ from ..problem.approximation import Approximation
 from ..problem.origin import Origin, described
 from ..problem.target import Target, first_line
 from .layout import Layout
-from .numpyro_guide import approximation_of, from_draws
+from .numpyro_guide import approximation_of, from_draws, from_particles
 from .posterior import dims_and_coords, posterior_of, stacked
 
 
@@ -42,7 +42,7 @@ def read(model, fit, data=None) -> tuple[Target, Approximation]:
     """As `taddaa.diagnose(model, fit, data=…)` finds them; `from_numpyro` says what each part is.
 
     Args:
-        model: the model, the SVI object, or the autoguide, which knows its model.
+        model: the model, the SVI or SteinVI object, or the autoguide, which knows its model.
         fit: (guide, params), or only the params or the SVIRunResult where the first argument knows the guide; or draws, as an ArviZ
             DataTree or InferenceData.
         data: the model's arguments: a tuple of them, a dict of keyword arguments, or a single array.
@@ -54,6 +54,11 @@ def read(model, fit, data=None) -> tuple[Target, Approximation]:
         with jax.enable_x64(True):
             study = Model(getattr(model, "model", model), {}, args, kwargs)
             return study.target(posterior), from_draws(study, stacked(posterior))
+    if hasattr(model, "num_stein_particles"):
+        params = getattr(fit, "params", fit)
+        with jax.enable_x64(True):
+            study = Model(model.model, params, args, kwargs)
+            return study.target(), from_particles(study, model, params)
     guide = model.guide if hasattr(model, "guide") else model if hasattr(model, "model") else None
     model = getattr(model, "model", model)
     if guide is None and isinstance(fit, (tuple, list)) and not hasattr(fit, "params") and len(fit) == 2:

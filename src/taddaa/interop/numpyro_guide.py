@@ -1,5 +1,6 @@
 """NumPyro's guides: what their parameters say about the flat unconstrained vector, in closed form where there is one."""
 
+import warnings
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .numpyro import Model
 
 PROBE_DRAWS = 50  # of a hand-written guide, to refuse what cannot be sampled or does not vary
+PARTICLE_DRAWS = 1000  # in all, of particles that are distributions
 MAPPED_DRAWS = 1024  # of a guide at a time, so that memory stays bounded
 
 
@@ -159,6 +161,32 @@ def from_draws(study: "Model", draws: dict[str, np.ndarray]) -> Draws:
     flat = np.asarray(jax.lax.map(study.unconstrain, values, batch_size=MAPPED_DRAWS))
     _refuse_edge(study, flat, "approximation has draws of")
     return Draws(flat)
+
+
+def from_particles(study: "Model", stein, params: dict) -> Draws:
+    """SteinVI: every particle is a guide with parameters of its own, and gives one draw, or some where it has a spread."""
+    from numpyro import handlers
+    from numpyro.infer.autoguide import AutoDelta
+
+    own = {name for name in params if name in stein.guide_sites and not stein.non_mixture_params_fn(name)}
+    shared = {name: value for name, value in params.items() if name not in own}
+    particles = {name: jnp.asarray(params[name]) for name in own}
+    each = 1 if isinstance(stein.guide, AutoDelta) else max(1, PARTICLE_DRAWS // stein.num_stein_particles)
+
+    def one(key, mine):
+        fitted = handlers.seed(handlers.substitute(stein.guide, data={**shared, **mine}), key)
+        return study.unconstrain(_sites_of(study, handlers.trace(fitted).get_trace(*study.args, **study.kwargs), params))
+
+    keys = jax.random.split(jax.random.key(0), (each, stein.num_stein_particles))
+    draws = np.concatenate([np.asarray(jax.vmap(one)(row, particles)) for row in keys])
+    _refuse_edge(study, draws, "approximation has particles of")
+    warnings.warn(
+        f"approximation is a set of {stein.num_stein_particles} particles that repel each other, not independent draws; intervals that "
+        "treat them as independent may be too narrow or too wide",
+        UserWarning,
+        stacklevel=5,
+    )
+    return Draws(draws)
 
 
 def _refuse_edge(study: "Model", draws: np.ndarray, what: str) -> None:

@@ -13,6 +13,7 @@ from .target import Target
 # the fit come from two of them, the first in this list reads both.
 ADAPTERS = {
     "numpyro": "numpyro",
+    "pyro": "pyro",
     "bambi": "pymc",
     "pymc": "pymc",
     "pymc_extras": "pymc",
@@ -51,7 +52,7 @@ def _packages(value: Any) -> set[str]:
     if isinstance(value, FunctionType):
         used = [value.__globals__.get(name) for name in value.__code__.co_names]
         used += [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
-        return {package for item in used for package in [_home(item)] if package in ("numpyro",)}
+        return {package for item in used for package in [_home(item)] if package in ("numpyro", "pyro")}
     if isinstance(value, Target):
         return set()
     kinds = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
