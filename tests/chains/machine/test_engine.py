@@ -235,4 +235,6 @@ def test_progress_is_told():
     taddaa.diagnose(TARGET, APPROXIMATION, settings=QUICK, progress=told.append)
     assert [event.iteration for event in told] == sorted(event.iteration for event in told)
     assert told[-1].iteration == 24
-    assert all(0 <= event.acceptance <= 1 and event.planned >= event.iteration for event in told)
+    first, *walked = told
+    assert first.stage == "first look" and first.look and first.iteration == 0  # before any chain has moved
+    assert all(0 <= event.acceptance <= 1 and event.planned >= event.iteration and not event.look for event in walked)
