@@ -2,9 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+import taddaa
 from taddaa import HMC, MALA, Barker, Fisher, FromApproximation, Identity, InputError, Settings
+from taddaa.settings import GRADIENTS_CHECKED
+from taddaa.verdict import gradients
 
 
 def test_defaults():
@@ -94,3 +98,40 @@ def test_refused_by_the_papers_settings_too():
 def test_hmc_refuses(arguments, message):
     with pytest.raises(InputError, match=message):
         HMC(**arguments)
+
+
+@pytest.mark.parametrize("kernel", ["barker", "hmc", "rwmh"])
+@pytest.mark.parametrize("allowed", [12_000, 25_000])
+def test_a_budget_of_gradients_is_kept_and_told(kernel, allowed):
+    """Shifted so far that chains would run on: what is counted at the end is within what was allowed, and most of it is used."""
+    target = taddaa.Target(lambda x: -0.5 * x @ x, dim=4)
+    settings = taddaa.Settings(kernel=kernel, gradients=allowed, budget=64)
+    report = taddaa.diagnose(target, taddaa.Gaussian(np.full(4, 30.0), np.full(4, 0.01)), settings=settings)
+    assert report.cost.gradients <= allowed
+    assert 50 <= report.provenance.chains <= 387
+    assert any(f"gradients={allowed:,} pays for {report.provenance.chains} chains (387 without it)" in note for note in report.notes)
+
+
+def test_more_gradients_plan_more_chains_and_then_more_iterations():
+    plans = [taddaa.Settings(gradients=count).plan(10) for count in (10_000, 30_000, 60_000, 10**7)]
+    free = taddaa.Settings().plan(10)
+    assert plans[0].chains < plans[1].chains < plans[2].chains == free.chains
+    assert plans[2].iterations <= plans[2].most_iterations < free.most_iterations
+    assert plans[3] == free
+    assert all(plan.iterations == free.iterations <= plan.most_iterations for plan in plans)
+
+
+def test_the_plan_knows_what_the_check_of_the_gradient_takes():
+    assert GRADIENTS_CHECKED == 2 * gradients.STATES
+
+
+def test_too_few_gradients_are_refused_with_what_is_needed():
+    with pytest.raises(
+        taddaa.InputError, match=r"gradients must be at least 5,\d\d\d for 50 chains × 107 iterations .* got 1,000; .*glance"
+    ):
+        taddaa.Settings(gradients=1000).plan(10)
+    with pytest.raises(taddaa.InputError, match="gradients must be a whole number"):
+        taddaa.Settings(gradients=0.5)
+    with pytest.raises(taddaa.InputError, match="does not go with other_starts"):
+        target, fit = taddaa.Target(lambda x: -0.5 * x @ x, dim=2), taddaa.Gaussian(np.zeros(2), np.ones(2))
+        taddaa.diagnose(target, fit, settings=taddaa.Settings(gradients=50_000), other_starts="inflated")

@@ -96,6 +96,8 @@ def diagnose(
     if target.dim != approximation.dim:
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
+    if settings.gradients is not None and (second is not None or certify):
+        raise InputError("gradients plans neither a second arm nor pairs, so it does not go with other_starts or certify; leave one out")
     settings.plan(target.dim).refuse_too_large(target.dim)
     refuse_forked()
     if isinstance(jnp.zeros(()), jax.core.Tracer):
@@ -129,7 +131,11 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
         )
     if any(check.name == ArmsAgree.name for check in report.checks):
         raise InputError("resume knows nothing of a second arm; diagnose again with other_starts and a larger budget")
-    settings, walk = replace(there.settings, budget=budget), copy.copy(there.walk)
+    walk = copy.copy(there.walk)
+    # A larger budget is asked for: what gradients allowed has been used.
+    settings = replace(
+        there.settings, budget=budget, gradients=None, chains=len(walk.starts) if there.settings.gradients else there.settings.chains
+    )
     plan = settings.plan(walk.engine.target.dim)
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
@@ -156,7 +162,17 @@ def _prepare(target: Target, approximation: Approximation, functionals, settings
     rng = np.random.default_rng([seed, 0])
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
         questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
-    return _Study(approximation, settings, seed, plan, engine, questions, saved, list(questions.notes))
+    bought = [] if settings.gradients is None else [_bought(settings, plan, target.dim)]
+    return _Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
+
+
+def _bought(settings: Settings, plan: Plan, dim: int) -> str:
+    """What a budget of gradients paid for, beside what would have been planned without it."""
+    free = replace(settings, gradients=None).plan(dim)
+    return (
+        f"gradients={settings.gradients:,} pays for {plan.chains} chains ({free.chains} without it) of at most {plan.most_iterations} iterations "
+        f"({free.most_iterations})"
+    )
 
 
 @dataclass

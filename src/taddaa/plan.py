@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from .moves.kernel import HMC, Kernel
 # The paper's constant c in T = ⌊c d^γ⌋ (section 3.3).
 ITERATION_CONSTANT = 50
 ARRAYS = 25  # of N × d numbers in double precision that a diagnosis holds at its peak (docs/scaling.md)
+MOST_PROBES = 6  # trials of a first step size
 MOST_CHAINS = 2**53  # beyond which even counting them is inexact
 
 
@@ -50,6 +52,24 @@ def chains_for_variance(tolerance: float, level: float) -> int:
     """Smallest n with log(χ²_{n−1}(1−α/2)/χ²_{n−1}(α/2)) ≤ 2·tolerance: half the width of a log variance's interval."""
     upper, lower = (1 + level) / 2, (1 - level) / 2
     return _smallest(lambda n: math.log(chi2_quantile(upper, n - 1) / chi2_quantile(lower, n - 1)) <= 2 * tolerance)
+
+
+def within(gradients: int, plan: Plan, fewest: int, each: int, beside: Callable[[int], int]) -> Plan:
+    """The plan with as many of its chains as so many gradients pay for through T iterations, run on only as far as the rest pays for.
+
+    An iteration of a chain takes `each`, and N chains take `beside(N)` in all beside their iterations.
+    """
+    needed = lambda chains: beside(chains) + each * chains * plan.iterations  # noqa: E731
+    if needed(fewest) > gradients:
+        raise InputError(
+            f"gradients must be at least {needed(fewest):,} for {fewest} chains × {plan.iterations} iterations and what comes before them, "
+            f"got {gradients:,}; allow so many, plan fewer chains or iterations, or take a first look for 400 (taddaa.glance)"
+        )
+    low, high = fewest, plan.chains + 1  # low chains can be paid for
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if needed(middle) <= gradients else (low, middle)
+    return Plan(low, plan.iterations, min(plan.most_iterations, (gradients - beside(low)) // (each * low)))
 
 
 def iterations_for(kernel: Kernel, dim: int) -> int:

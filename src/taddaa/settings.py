@@ -1,5 +1,6 @@
 """All that can be chosen about a diagnosis; the defaults are our best, `Settings.paper()` is the paper's."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,10 +9,12 @@ import numpy as np
 from .errors import InputError, kindly
 from .moves.kernel import HMC, Barker, as_kernel
 from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
-from .plan import Plan, chains_for_mean, chains_for_variance, iterations_for
+from .plan import MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
 from .problem.functional import VARIANCE_INTERVALS
 
 LEAST_CHAINS = 10
+FEWEST_CHAINS = 50  # that a budget of gradients plans: fewer know their step size and the checks' cutoffs too badly
+GRADIENTS_CHECKED = 2 * 32  # states at which gradients are held against finite differences
 MOST_BUDGET, MOST = 1e9, 10**15
 
 
@@ -31,6 +34,8 @@ class Settings:
         chains: the number N of chains; planned from the tolerances if None.
         iterations: the number T of iterations before the first look; planned from kernel and dimension if None.
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
+        gradients: the most that a diagnosis may evaluate in all, or None. It is kept: chains are planned fewer (not below 50), and run on
+            only as far as the rest pays for.
         states: how many late states of each chain an interval pools (1 is the paper's: the last one only).
         checks: all (ours), or correlation (only the paper's ρ² check).
         groups: how many groups of chains have a step size of their own, and on a CPU a thread (at least 50 chains in each; 1 is
@@ -49,6 +54,7 @@ class Settings:
     chains: int | None = None
     iterations: int | None = None
     budget: float = 16
+    gradients: int | None = None
     states: int = 4
     checks: str = "all"
     groups: int = 2
@@ -79,6 +85,8 @@ class Settings:
             raise InputError(f"simultaneous must be True or False, got {self.simultaneous!r}")
         if self.chains is not None:
             _whole("chains", self.chains, LEAST_CHAINS, "variances and correlations over chains mean nothing with fewer")
+        if self.gradients is not None:
+            _whole("gradients", self.gradients, 1, "nothing can be said without any")
         if self.iterations is not None:
             _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
         _whole("groups", self.groups, 1, "all chains together are one group")
@@ -113,7 +121,21 @@ class Settings:
     def plan(self, dim: int) -> Plan:
         """N and T for a target of this dimension."""
         iterations = self.iterations or iterations_for(self.kernel, dim)
-        return Plan(self.planned_chains, iterations, int(self.budget * iterations))
+        plan = Plan(self.planned_chains, iterations, int(self.budget * iterations))
+        if self.gradients is None:
+            return plan
+        fewest = plan.chains if self.chains else min(FEWEST_CHAINS, plan.chains)
+        rounds = 1 + math.ceil(math.log2(self.budget))
+        looks = 0 if self.kernel.uses_gradient else 4 * (1 + rounds)  # at which gradients are evaluated for the checks alone
+        each = self.kernel.gradients_per_iteration
+
+        def beside(chains: int) -> int:
+            """Pilots, the trials of a first step from them, the starts, and a check of the gradient."""
+            pilots = self.preconditioner.pilots(dim, chains)
+            trials = (1 + MOST_PROBES * each) * chains if pilots else 0
+            return pilots + trials + chains * (1 + looks) + GRADIENTS_CHECKED
+
+        return within(self.gradients, plan, fewest, each, beside)
 
 
 def with_tolerance(settings: Settings, tolerance: Any) -> Settings:

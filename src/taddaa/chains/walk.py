@@ -13,7 +13,7 @@ import numpy as np
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC
 from ..moves.precondition import Bent, Metric, Preconditioner, same_kind
-from ..plan import Plan
+from ..plan import MOST_PROBES, Plan
 from .arrival import Seen, arrived
 from .machine.engine import Engine, Trace, return_freed_memory
 from .machine.placement import agreed
@@ -23,7 +23,6 @@ from .machine.program import Chains
 # from a bad approximation is worse, and the gradients are already paid for.
 OPENING = (1 / 8, 1 / 4, 1 / 2)
 SEGMENTS = 4
-MOST_PROBES = 6
 DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
 
 

@@ -10,7 +10,7 @@ from ..version import own_version
 KERNELS = ("barker", "mala", "rwmh", "hmc")
 PRECONDITIONERS = ("fisher", "approximation", "identity")
 SETTINGS = (
-    *("budget", "kernel", "chains", "iterations", "level", "simultaneous", "mean_tolerance", "variance_tolerance"),
+    *("budget", "gradients", "kernel", "chains", "iterations", "level", "simultaneous", "mean_tolerance", "variance_tolerance"),
     *("preconditioner", "interval", "variance_interval", "states", "checks", "groups", "precision"),
 )
 SHELLS = ("bash", "zsh", "fish")
@@ -98,6 +98,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("settings, in place of the file's or the default")
     add = group.add_argument
     add("--budget", type=_at_least(1), metavar="X", help="how long chains may run on while quantities move, in planned iterations (16)")
+    add("--gradients", type=_whole(1), metavar="N", help="the most to evaluate in all; fewer chains are planned to keep it (no limit)")
     add("--kernel", choices=KERNELS, help="how the chains move (barker)")
     add("--chains", type=_whole(10), metavar="N", help="number of chains (planned from the tolerances)")
     add("--iterations", type=_whole(1), metavar="T", help="iterations before the first look (planned from the dimension)")

@@ -31,6 +31,7 @@ USUAL = {
     "chains": "None",
     "iterations": "None",
     "budget": "16",
+    "gradients": "None",
     "states": "4",
     "checks": "all",
     "groups": "2",
