@@ -112,6 +112,15 @@ def test_a_budget_of_gradients_is_kept_and_told(kernel, allowed):
     assert any(f"gradients={allowed:,} pays for {report.provenance.chains} chains (387 without it)" in note for note in report.notes)
 
 
+def test_chains_of_a_budget_of_gradients_can_be_resumed_beyond_it():
+    target = taddaa.Target(lambda x: -0.5 * x @ x, dim=2)
+    fit, settings = taddaa.Gaussian(np.zeros(2), np.ones(2)), taddaa.Settings(gradients=6_000, iterations=20, budget=1)
+    report = taddaa.diagnose(target, fit, settings=settings)
+    further = report.resume(budget=4)
+    assert further.provenance.chains == report.provenance.chains < 387
+    assert further.cost.iterations > report.cost.iterations and further.cost.gradients > report.cost.gradients
+
+
 def test_more_gradients_plan_more_chains_and_then_more_iterations():
     plans = [taddaa.Settings(gradients=count).plan(10) for count in (10_000, 30_000, 60_000, 10**7)]
     free = taddaa.Settings().plan(10)
@@ -126,9 +135,7 @@ def test_the_plan_knows_what_the_check_of_the_gradient_takes():
 
 
 def test_too_few_gradients_are_refused_with_what_is_needed():
-    with pytest.raises(
-        taddaa.InputError, match=r"gradients must be at least 5,\d\d\d for 50 chains × 107 iterations .* got 1,000; .*glance"
-    ):
+    with pytest.raises(taddaa.InputError, match=r"at least 5,\d\d\d for 50 chains × 107 iterations .* got 1,000; .*glance"):
         taddaa.Settings(gradients=1000).plan(10)
     with pytest.raises(taddaa.InputError, match="gradients must be a whole number"):
         taddaa.Settings(gradients=0.5)

@@ -133,9 +133,8 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
         raise InputError("resume knows nothing of a second arm; diagnose again with other_starts and a larger budget")
     walk = copy.copy(there.walk)
     # A larger budget is asked for: what gradients allowed has been used.
-    settings = replace(
-        there.settings, budget=budget, gradients=None, chains=len(walk.starts) if there.settings.gradients else there.settings.chains
-    )
+    chains = there.settings.chains if there.settings.gradients is None else len(walk.starts)
+    settings = replace(there.settings, budget=budget, gradients=None, chains=chains)
     plan = settings.plan(walk.engine.target.dim)
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
@@ -170,8 +169,8 @@ def _bought(settings: Settings, plan: Plan, dim: int) -> str:
     """What a budget of gradients paid for, beside what would have been planned without it."""
     free = replace(settings, gradients=None).plan(dim)
     return (
-        f"gradients={settings.gradients:,} pays for {plan.chains} chains ({free.chains} without it) of at most {plan.most_iterations} iterations "
-        f"({free.most_iterations})"
+        f"gradients={settings.gradients:,} pays for {plan.chains} chains ({free.chains} without it) of at most "
+        f"{plan.most_iterations} iterations ({free.most_iterations})"
     )
 
 
