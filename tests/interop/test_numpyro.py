@@ -354,3 +354,18 @@ def test_a_list_of_guides():
     draws = q.sample(np.random.default_rng(0), 4000)
     np.testing.assert_allclose(draws.mean(axis=0), [1.0, -2.0], atol=5 * 0.5 / np.sqrt(4000))
     np.testing.assert_allclose(draws.std(axis=0), [0.5, 0.2], rtol=0.06)
+
+
+def test_what_enters_a_plate_is_named_in_refusals():
+    def mixture(y):
+        with numpyro.plate("rows", 4):
+            numpyro.sample("which", dist.Bernoulli(0.3))
+
+    refused(r"latent site 'which' is discrete \(Bernoulli", mixture, autoguide.AutoNormal(mixture), {}, np.zeros(4))
+
+    def minibatch(y):
+        mean = numpyro.sample("mean", dist.Normal(0, 1))
+        with numpyro.plate("rows", 4, subsample_size=2) as rows:
+            numpyro.sample("y", dist.Normal(mean, 1), obs=y[rows])  # a NumPy array cannot be indexed while JAX traces
+
+    refused("plate 'rows' takes 2 of 4 rows at random", minibatch, autoguide.AutoNormal(minibatch), {}, np.zeros(4))

@@ -102,6 +102,19 @@ def test_a_model_alone():
         taddaa.diagnose({})
 
 
+def test_a_bambi_model_holds_a_pymc_model():
+    class Model:
+        __module__ = "bambi.models"
+        backend = None
+
+    bambi = Model()
+    with pytest.raises(taddaa.InputError, match="a Bambi model that has not been built"):
+        taddaa.diagnose(bambi, posterior()[0])
+    bambi.backend = type("Backend", (), {"model": pymc_regression()})()
+    target, q = as_problem(bambi, posterior()[0])
+    assert target.labels == ("b[x1]", "b[x2]") and q.draws.shape == (400, 2)
+
+
 # NumPyro --------------------------------------------------------------------------------------------------------------
 
 

@@ -127,13 +127,7 @@ class Model:
 
         # Not drawn from the prior, which may be improper.
         started = handlers.substitute(self.model, substitute_fn=init_to_uniform())
-        for name, site in handlers.trace(started).get_trace(*self.args, **self.kwargs).items():
-            if site["type"] == "plate" and site["args"][1] is not None and site["args"][0] != site["args"][1]:
-                size, part = site["args"][:2]
-                raise InputError(
-                    f"model's plate {name!r} takes {part} of {size} rows at random, so its log density is not one function; "
-                    "pass a model without subsample_size for the diagnosis"
-                )
+        for name, site in handlers.trace(_whole_plates()(started)).get_trace(*self.args, **self.kwargs).items():
             if site["type"] == "param" and name not in params:
                 raise InputError(f"params lacks {name!r}, a numpyro.param of the model; pass all that svi.run(...).params holds")
             if site["type"] != "sample" or site["is_observed"]:
@@ -141,7 +135,7 @@ class Model:
             support = site["fn"].support
             if support.is_discrete:
                 raise InputError(
-                    f"model's latent site {name!r} is discrete ({type(site['fn']).__name__}); gradients need a model in which it is "
+                    f"model's latent site {name!r} is discrete ({_kind(site['fn'])}); gradients need a model in which it is "
                     "summed out, for example with numpyro.distributions.MixtureSameFamily"
                 )
             self.sites[name] = _Site(jnp.shape(site["value"]), jnp.shape(biject_to(support).inv(site["value"])), _dims(site))
@@ -211,6 +205,29 @@ class Model:
         found = jax.tree_util.tree_leaves_with_path((dict(enumerate(self.args)), self.kwargs))
         arrays = {f"argument {jax.tree_util.keystr(path[1:], simple=True)}": leaf for path, leaf in found if np.ndim(leaf)}
         return Origin(f"numpyro {__version__}", described({name: np.asarray(leaf) for name, leaf in arrays.items()}))
+
+
+def _whole_plates():
+    """A handler that refuses subsampling when it meets it: the model may fail on the rows' random numbers afterwards."""
+    from numpyro.primitives import Messenger
+
+    class WholePlates(Messenger):
+        def process_message(self, msg):
+            if msg["type"] == "plate" and msg["args"][1] is not None and msg["args"][0] != msg["args"][1]:
+                size, part = msg["args"][:2]
+                raise InputError(
+                    f"model's plate {msg['name']!r} takes {part} of {size} rows at random, so its log density is not one function; "
+                    "pass a model without subsample_size for the diagnosis"
+                )
+
+    return WholePlates
+
+
+def _kind(distribution) -> str:
+    """What the user wrote, inside what plates and batches make of it."""
+    while hasattr(distribution, "base_dist"):
+        distribution = distribution.base_dist
+    return type(distribution).__name__
 
 
 def _dims(site) -> tuple[str | None, ...]:
