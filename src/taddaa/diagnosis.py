@@ -34,7 +34,7 @@ from .verdict.asking import ask, refuse_nan
 from .verdict.certificate import Certified, certified_by_pairs
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
-from .verdict.checks.registry import SETS, examine, only_for_width, worth_running_on
+from .verdict.checks.registry import SETS, examine, worth_running_on
 from .verdict.checks.run import Run
 from .verdict.first_look import LEAST
 from .verdict.gradients import gradients_agree
@@ -284,7 +284,7 @@ class _Study:
             judgement = self.judge(walk, sharpen)
             checks = self.check(walk, judgement)
             onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
-            if onward and not last and not only_for_width(checks):
+            if onward and not last:
                 break
         return judgement, checks, onward
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError, kindly
-from .moves.kernel import HMC, Barker, as_kernel
+from .moves.kernel import HMC, Barker, Relay, as_kernel
 from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
-from .plan import MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
+from .plan import LOOKS, MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
 from .problem.functional import VARIANCE_INTERVALS
 
 LEAST_CHAINS = 10
+SHARPER = 2  # times fewer chains than plain intervals need
 FEWEST_CHAINS = 50  # that a budget of gradients plans: fewer know their step size and the checks' cutoffs too badly
 GRADIENTS_CHECKED = 2 * 32  # states at which gradients are held against finite differences
 MOST_BUDGET, MOST = 1e9, 10**15
@@ -23,7 +24,7 @@ class Settings:
     """How a diagnosis is made.
 
     Args:
-        kernel: a kernel or its name: barker, mala, rwmh, hmc.
+        kernel: a kernel or its name: relay (Barker's until the chains have arrived, then HMC), barker, mala, rwmh, hmc.
         preconditioner: a preconditioner or its name: fisher, approximation (the paper's), identity.
         variance_interval: bonett (any distribution with a fourth moment) or chi2 (the paper's; assumes normality).
         interval: stein (sharpened by the gradients that the chains carry, where that narrows them) or plain (the paper's).
@@ -43,7 +44,7 @@ class Settings:
         precision: float64 or float32.
     """
 
-    kernel: Any = Barker()  # a name is turned into a Kernel below
+    kernel: Any = Relay()  # a name is turned into a Kernel below
     preconditioner: Any = Fisher()
     variance_interval: str = "bonett"
     interval: str = "stein"
@@ -55,7 +56,7 @@ class Settings:
     iterations: int | None = None
     budget: float = 16
     gradients: int | None = None
-    states: int = 4
+    states: int = LOOKS
     checks: str = "all"
     groups: int = 2
     precision: str = "float64"
@@ -91,13 +92,14 @@ class Settings:
             _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
         _whole("groups", self.groups, 1, "all chains together are one group")
         _whole("states", self.states, 1, "the last state is the least that can be used")
-        if self.states > 4:
-            raise InputError(f"states must be at most 4, the number of looks in a round, got {self.states}")
+        if self.states > LOOKS:
+            raise InputError(f"states must be at most {LOOKS}, the number of looks in a round, got {self.states}")
 
     @classmethod
     def paper(cls, **changes) -> "Settings":
         """The paper to the letter (with the corrections in docs/method.md): q's covariance, χ², one look, the ρ² check."""
         settings = cls(
+            kernel=Barker(),
             preconditioner=FromApproximation(),
             variance_interval="chi2",
             interval="plain",
@@ -114,9 +116,10 @@ class Settings:
     @property
     def planned_chains(self) -> int:
         """N: as given, or from the tolerances."""
-        return self.chains or max(
-            LEAST_CHAINS, chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level)
-        )
+        planned = max(chains_for_mean(self.mean_tolerance, self.level), chains_for_variance(self.variance_tolerance, self.level))
+        if self.interval == "stein":
+            planned = -(-planned // SHARPER)
+        return self.chains or max(LEAST_CHAINS, planned)
 
     def plan(self, dim: int) -> Plan:
         """N and T for a target of this dimension."""

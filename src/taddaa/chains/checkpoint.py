@@ -25,10 +25,10 @@ from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 4
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 5
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
-WALKED = ("metric", "iteration", "rounds", "under_way", "traces", "snapshots", "path", "noted")
+WALKED = ("metric", "iteration", "proposals", "proposals_before", "rounds", "under_way", "traces", "snapshots", "path", "noted")
 START_AGAIN = "or delete it to start again"
 
 
@@ -64,6 +64,8 @@ class Checkpoint:
             )
         for name in WALKED:
             setattr(walk, name, saved["walk"][name])
+        if saved["walk"]["exploring"]:
+            walk.explore()
         walk.chains = walk.engine.placed(saved["walk"]["chains"])
         walk.engine.noise_state = saved["noise"]
         walk.engine.meter.resume(**saved["meter"])
@@ -72,7 +74,7 @@ class Checkpoint:
         """All arms so far, this one as it stands now."""
         if self.path is None:
             return
-        walked = {name: getattr(walk, name) for name in WALKED}
+        walked = {name: getattr(walk, name) for name in (*WALKED, "exploring")}
         record = {
             "identity": identity,
             "walk": {**walked, "chains": walk.engine.fetched(walk.chains)},
@@ -206,7 +208,8 @@ def _refuse_misfit(saved: dict[str, Any], walk: Walk) -> None:
     _refuse_unlike(walked["chains"], chains, "chains")
     _refuse_unlike(saved["noise"], walk.engine.noise_state, "noise")
     _refuse_unlike(saved["meter"], walk.engine.meter.so_far(), "meter")
-    _refuse_unlike([walked["iteration"], walked["rounds"], walked["under_way"]], [0, 0, False], "iteration")
+    counts = [walked[name] for name in ("iteration", "proposals", "proposals_before", "rounds", "under_way", "exploring")]
+    _refuse_unlike(counts, [0, 0, 0, 0, False, False], "iteration")
     _refuse_unlike(walked["snapshots"], [walk.origin] * max(len(walked["snapshots"]), 1), "snapshots")
     _refuse_unlike(walked["path"], [Waypoint(0, per_row, per_row, per_quantity)] * len(walked["path"]), "path")
     for trace in walked["traces"]:

@@ -13,7 +13,7 @@ import numpy as np
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC
 from ..moves.precondition import Bent, Metric, Preconditioner, same_kind
-from ..plan import MOST_PROBES, Plan
+from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
 from .machine.engine import Engine, Trace, return_freed_memory
 from .machine.placement import agreed
@@ -22,7 +22,8 @@ from .machine.program import Chains
 # The metric is learnt anew from the chains at these fractions of T: early states are bad for its estimate, but a metric
 # from a bad approximation is worse, and the gradients are already paid for.
 OPENING = (1 / 8, 1 / 4, 1 / 2)
-SEGMENTS = 4
+NUMBERS_KEPT = 2 * 10**6  # in the positions at a round's snapshots
+ONE_STEP_FITS = 25.0  # times the squared force of a round target, which no chain at a target that has been made round should feel
 DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
 
 
@@ -84,6 +85,8 @@ class Walk:
         self.origin = self.snapshot()
         self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
         self.path: list[Waypoint] = []
+        self.exploring = False  # by the kernel for chains that have arrived
+        self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
 
     def open(self) -> None:
@@ -96,43 +99,57 @@ class Walk:
         self.save(self)
 
     def round(self) -> None:
-        """As far again as the chains have come (to T, 2T, 4T, …), with a snapshot after each quarter of the way.
+        """As far again as the chains have come (to T, 2T, 4T, …), with snapshots on the way.
 
-        A resumed walk may be under way already; the quarters behind it are passed over.
+        A resumed walk may be under way already; what is behind it is passed over.
         """
         if not self.under_way:
             if self.rounds > 0:
                 self._learn()
             self.snapshots = self.snapshots[-1:]
-            self.chains = self.chains._replace(accepted=self.chains.accepted * 0)
+            self.chains, self.proposals_before = self.chains._replace(accepted=self.chains.accepted * 0), self.proposals
+            self._go_over()
             self.under_way = True
-        first, goal = self.snapshots[0].iteration, self.plan.iterations * 2**self.rounds
-        for quarter in range(1, SEGMENTS + 1):
-            self._walk_to(first + (goal - first) * quarter // SEGMENTS)
-            if quarter < SEGMENTS:
+        first, goal = self.snapshots[0].iteration, self._goal
+        for look in range(1, self.looks + 1):
+            self._walk_to(first + (goal - first) * look // self.looks)
+            if look < self.looks and look % (self.looks // FEWEST_LOOKS) == 0:
                 self.save(self)
         self.rounds, self.under_way = self.rounds + 1, False
         self.save(self)
 
+    @property
+    def looks(self) -> int:
+        """Snapshots in a round: as many as memory has room for, in whole quarters."""
+        return int(np.clip(NUMBERS_KEPT // self.starts.size, FEWEST_LOOKS, LOOKS)) // FEWEST_LOOKS * FEWEST_LOOKS
+
+    @property
+    def _goal(self) -> int:
+        """Where the round ends."""
+        return self.plan.iterations * 2**self.rounds
+
     def _walk_to(self, iteration: int) -> None:
-        if iteration <= self.iteration:
+        """As far as whole proposals go; a trajectory counts as its gradients, so that an iteration costs the same before and after."""
+        each = self.engine.kernel.gradients_per_iteration if self.exploring else 1
+        proposals = (iteration - self.iteration) // each
+        if proposals <= 0:
             return
 
         def tell(done: int, trace: Trace) -> None:
             if self.on_progress is not None:
-                rho2 = float(trace.rho2[-1])
+                rho2, here = float(trace.rho2[-1]), before + done * each
                 stage = "first round" if self.rounds == 0 else f"running on, round {self.rounds}"
-                self.on_progress(Progress(stage, before + done, max(goal, before + done), float(trace.acceptance[-1]), rho2))
+                self.on_progress(Progress(stage, here, max(self._goal, here), float(trace.acceptance[-1]), rho2))
 
-        before, goal = self.iteration, self.plan.iterations * 2**self.rounds
+        before = self.iteration
         return_freed_memory(self.starts.size)
-        self.chains, trace = self.engine.advance(self._handed_over(), self.metric, self.starts, iteration - before, tell)
-        self.iteration = iteration
-        self.traces.append(trace)
+        self.chains, trace = self.engine.advance(self._handed_over(), self.metric, self.starts, proposals, tell)
+        self.iteration, self.proposals = before + proposals * each, self.proposals + proposals
+        self.traces.append(Trace(*(np.repeat(part, each) for part in trace)))
         now = self.snapshot()
         self.snapshots.append(now)
         rho2 = squared_correlation(self.origin.quantities, now.quantities)
-        self.path.append(Waypoint(iteration, *self.summarise(now.quantities), rho2))
+        self.path.append(Waypoint(self.iteration, *self.summarise(now.quantities), rho2))
 
     @property
     def newly_bent(self) -> bool:
@@ -142,7 +159,7 @@ class Walk:
     @property
     def seen(self) -> Seen:
         """What there is to judge: all chains, or (unless the paper's method is wanted) those that have arrived."""
-        acceptance = self.engine.host(self.chains.accepted) / max(self.iteration - self.snapshots[0].iteration, 1)
+        acceptance = self.engine.host(self.chains.accepted) / max(self.proposals - self.proposals_before, 1)
         kept = self._arrived()
         if kept.all():
             return Seen(self.origin, self.snapshots, acceptance, 0)
@@ -169,6 +186,25 @@ class Walk:
             # Chains in flight towards the target accept any step; one that fits the flight would take long to come down again.
             longest = np.log(self.engine.kernel.initial_step(dim))
             self.chains = self.chains._replace(log_step=jnp.minimum(self.chains.log_step, longest))
+
+    def _go_over(self) -> None:
+        """To the kernel for chains that have arrived, if they have, and the round is long enough for it."""
+        kernel = self.engine.kernel.exploring(self.starts.shape[1])
+        if self.exploring or kernel is self.engine.kernel or self._goal - self.iteration < FEWEST_LOOKS * kernel.gradients_per_iteration:
+            return
+        if agreed(self._one_step_fits()):
+            self.explore()
+            step = np.log(self.engine.kernel.arrived_step(self.starts.shape[1]))
+            self.chains = self.chains._replace(log_step=self.chains.log_step * 0 + step, clock=self.chains.clock * 0)
+
+    def explore(self) -> None:
+        self.exploring = True
+        self.engine = self.engine.under(self.engine.kernel.exploring(self.starts.shape[1]))
+
+    def _one_step_fits(self) -> bool:
+        """Whether no chain that has arrived feels a force that a round target does not have: there, one step size does for all."""
+        slope = self.engine.host(self.chains.point.slope).astype(float)[self._arrived()]
+        return bool(np.max(np.sum(slope**2, axis=1)) <= ONE_STEP_FITS * slope.shape[1])
 
     def _handed_over(self) -> Chains:
         """The chains, not kept here as well: their memory can go as soon as they have moved."""

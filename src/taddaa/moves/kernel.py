@@ -4,6 +4,7 @@ With a metric C (preconditioner G = C Cᵀ) every kernel proposes y = x + C z an
 kernel knows about preconditioning. Noise is in single precision. See appendix A of Wang, Kasprzak and Huggins (2023).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import InputError
+
+LEAST_LEAPFROG = 3  # steps of a trajectory; with fewer it is hardly better than a step of MALA
 
 
 class Point(NamedTuple):
@@ -69,6 +72,14 @@ class Kernel(ABC):
     def initial_step(self, dim: int) -> float:
         """2.4² d^−γ, the paper's initial step (section 3.1)."""
         return 2.4**2 / dim**self.scaling
+
+    def arrived_step(self, dim: int) -> float:
+        """A first step for chains that are at the target, in coordinates where it is about round."""
+        return self.initial_step(dim)
+
+    def exploring(self, dim: int) -> "Kernel":
+        """What the chains go over to once they have arrived at the target."""
+        return self
 
     @property
     def label(self) -> str:
@@ -157,6 +168,9 @@ class HMC(Kernel):
     def gradients_per_iteration(self):
         return self.leapfrog
 
+    def arrived_step(self, dim):
+        return 1.2 / dim**self.scaling
+
     def uniforms(self, dim):
         return 1
 
@@ -172,6 +186,22 @@ class HMC(Kernel):
 
         proposal, final = jax.lax.fori_loop(0, self.leapfrog, leap, (point, momentum))
         return proposal, 0.5 * (jnp.sum(momentum**2) - jnp.sum(final**2))
+
+
+@dataclass(frozen=True)
+class Relay(Barker):
+    """Barker's kernel until the chains have arrived, then Hamiltonian trajectories.
+
+    Barker's finds the way from wherever an approximation puts the chains; at the target, trajectories of a few steps make more of the
+    same number of gradients. They are about a quarter of a turn long, after which a whitened Gaussian is forgotten.
+    """
+
+    def exploring(self, dim):
+        return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)))
+
+    @property
+    def label(self):
+        return "Barker, then HMC"
 
 
 def _total(terms, point: Point):
@@ -191,7 +221,7 @@ def metropolis(kernel: Kernel, point: Point, noise: Noise, step, push: Callable,
     return Outcome(moved, probability, accepted, ~finite)
 
 
-KERNELS: dict[str, Kernel] = {"rwmh": RWMH(), "mala": MALA(), "barker": Barker(), "hmc": HMC()}
+KERNELS: dict[str, Kernel] = {"relay": Relay(), "rwmh": RWMH(), "mala": MALA(), "barker": Barker(), "hmc": HMC()}
 
 
 def as_kernel(kernel) -> Kernel:

@@ -81,7 +81,7 @@ class Evidence:
 def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     """What the latest round offers; None where the forces cannot be believed."""
     seen = walk.seen
-    if np.mean(walk.engine.host(walk.chains.nonfinite)) / max(walk.iteration, 1) > EDGE_SHARE:
+    if np.mean(walk.engine.host(walk.chains.nonfinite)) / max(walk.proposals, 1) > EDGE_SHARE:
         return None
     count, dim = seen.origin.positions.shape
     states = int(np.clip(MOST_NUMBERS // (count * dim), 1, questions.states))

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Told, entered, left, observer, programs_of, slopes_of
+from .program import Anchor, Chains, Programs, Told, entered, left, observer, programs_of, slopes_of
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
@@ -72,11 +73,27 @@ class Engine:
         source = HostNoise if jax.default_backend() == "cpu" else DeviceNoise
         self._noise = source(seed, self._groups, kernel, target.dim, self._place)
         self._data = self._place.data(target.data, self.dtype)
-        what = (kernel, self._place)
-        self._programs = target.compiled(what, lambda: programs_of(target.logdensity, kernel, target.data is not None, self._place))
+        self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
-        self._block = int(np.clip(BLOCK_BYTES // (4 * chains * (target.dim + kernel.uniforms(target.dim))), 1, BLOCK_ITERATIONS))
+        self._block = self._block_of(kernel)
+
+    def under(self, kernel: Kernel) -> "Engine":
+        """The same for chains that go on under another kernel. What is compiled for all kernels is not compiled again."""
+        other = copy(self)
+        other.kernel, other._safe, other._noise = kernel, {}, self._noise.under(kernel)
+        other._programs = self._programs._replace(advance=self._compiled(kernel).advance)
+        other._block = self._block_of(kernel)
+        return other
+
+    def _compiled(self, kernel: Kernel) -> Programs:
+        target, place = self.target, self._place
+        return target.compiled((kernel, place), lambda: programs_of(target.logdensity, kernel, target.data is not None, place))
+
+    def _block_of(self, kernel: Kernel) -> int:
+        """Iterations in a block."""
+        numbers = self.chains * (self.target.dim + kernel.uniforms(self.target.dim))
+        return int(np.clip(BLOCK_BYTES // (4 * numbers), 1, BLOCK_ITERATIONS))
 
     def evaluate(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities and gradients at the rows of `draws`, `chains` rows at a time (one compiled program)."""

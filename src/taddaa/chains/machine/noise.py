@@ -1,5 +1,6 @@
 """Where the chains' random numbers come from: the host or the devices, in blocks; where they have come to is `state`."""
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,12 @@ class HostNoise:
     def __init__(self, seed: int, groups: Groups, kernel: Kernel, dim: int, place: Placement):
         self._groups, self._kernel, self._dim, self._place = groups, kernel, dim, place
         self._sources = [np.random.Generator(np.random.SFC64(seed)) for seed in np.random.SeedSequence(seed).spawn(groups.count)]
+
+    def under(self, kernel: Kernel) -> "HostNoise":
+        """The same numbers onward, as another kernel wants them."""
+        other = copy(self)
+        other._kernel = kernel
+        return other
 
     @property
     def state(self) -> list[Any]:
@@ -79,6 +86,11 @@ class DeviceNoise:
         self._chains, self._dim, self._uniforms, self._place = groups.chains, dim, kernel.uniforms(dim), place
         self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
         self.state = 0  # blocks drawn
+
+    def under(self, kernel: Kernel) -> "DeviceNoise":
+        other = copy(self)
+        other._uniforms = kernel.uniforms(self._dim)
+        return other
 
     def block(self, room: int, length: int) -> Noise:
         self.state += 1

@@ -45,8 +45,8 @@ class Told(NamedTuple):
 
 
 class Programs(NamedTuple):
-    evaluate: Callable
-    advance: Callable
+    evaluate: Any  # compiled functions
+    advance: Any
 
 
 def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> Programs:

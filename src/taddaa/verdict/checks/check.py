@@ -82,7 +82,6 @@ class Checker(ABC):
     shell: str = ""
     silences: Silences
     more_iterations: bool = False  # whether running on may help
-    patience: float = np.inf  # looks after which running on for it is given up
     condemns: bool = False  # whether a failure says that the fit as a whole is wrong, whatever the rows say
     caveat: str = ""  # what to know where it passed although it saw why chains will not forget their starts
 

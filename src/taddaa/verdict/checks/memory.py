@@ -34,7 +34,7 @@ class ForgotTheStart(Checker):
 
     def examine(self, run: Run) -> Check:
         last = run.seen.snapshots[-1].quantities
-        each = np.max([by_pieces(_memory, then.quantities, last) for then in (run.seen.origin, run.seen.snapshots[0])], axis=0)
+        each = np.max([by_pieces(memory, then.quantities, last) for then in (run.seen.origin, run.seen.snapshots[0])], axis=0)
         worst = np.where(run.momentless, 0.0, run.questions.per_row(each))
         cutoff = _memory_cutoff(len(last), 6 * len(worst))
         flagged = np.flatnonzero(worst >= cutoff)
@@ -86,7 +86,7 @@ class ForgotTheStartAlongWhatMoved(Checker):
     def examine(self, run: Run) -> Check:
         directions, last = run.directions, run.seen.snapshots[-1]
         along = last.positions @ directions
-        each = _memory(run.seen.origin.positions @ directions, along)
+        each = memory(run.seen.origin.positions @ directions, along)
         cutoff = _memory_cutoff(len(last.positions), 3 * max(directions.shape[1], 1))
         return self.found(
             not np.any(each >= cutoff),
@@ -107,7 +107,7 @@ def _memory_cutoff(chains: int, tests: int) -> float:
     return max(RHO2_CUTOFF, float(chi2_upper_quantile(TEST_LEVEL / tests, 1)) / chains)
 
 
-def _memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def memory(start: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """The largest squared correlation of three kinds, for each column; values are cut at 1 and 99 %, lest an outlier is all of it."""
     ranked = [ranks(part) / len(part) - 0.5 for part in (start, moved)]
     pairs = [

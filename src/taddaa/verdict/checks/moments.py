@@ -3,6 +3,7 @@
 import numpy as np
 
 from .check import Check, Checker, Silences
+from .near import most_rise, rise
 from .run import Run
 
 
@@ -30,4 +31,5 @@ class MomentsExist(Checker):
             "the draws of this quantity have tails so heavy that this moment may not exist; ask for quantiles instead",
             flagged,
             each=index,
+            more_iterations=bool(run.seen.left_out) or rise(run) > most_rise(run),  # the tails may be chains on their way
         )

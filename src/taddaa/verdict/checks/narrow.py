@@ -54,6 +54,7 @@ class AllChainsMove(Checker):
             change,
             CHANGE_CUTOFF,
             "part of the target is too narrow for the chains' common step, so they can hardly enter or leave it",
+            more_iterations=bool(np.isfinite(within)),  # the exchange is under way
             slow_for_good=narrow,
         )
 

@@ -17,8 +17,6 @@ class NarrowEnough(Checker):
     should_be = "a relative `detectable` of at most 0.75"
     remedy = MORE_TIME
     silences = Silences.NAMED_WITHOUT_BOUND
-    more_iterations = True
-    patience = 3  # stragglers that have not arrived by then will hardly do so, since intervals may be wide for good
 
     def examine(self, run: Run) -> Check:
         width = run.judgement.relative_detectable
@@ -31,6 +29,4 @@ class NarrowEnough(Checker):
             "a few chains are far from the others, or chains or draws are too few",
             flagged,
             each=width,
-            # Stragglers may still arrive; where all rows are wide, more chains or draws are needed instead.
-            more_iterations=bool(np.any(np.isfinite(width[flagged]) & (width[flagged] > 2 * np.median(width)))),
         )

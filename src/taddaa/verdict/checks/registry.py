@@ -47,26 +47,19 @@ def examine(run: Run, checkers: Iterable[Checker] = ALL) -> list[Check]:
 def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, float]) -> bool:
     """Something still moves or remembers, and more iterations may cure it.
 
-    Where part of the target is too narrow, memory is not cured by them, so that two looks are enough; and where doubling the way
-    has hardly lessened it (`before` has each check's value at the look before), the next doubling will not either.
+    Where doubling the way has lessened nothing (`before` has each check's value at the look before), the next doubling will not
+    either; and where part of the target is too narrow, memory is not cured by it, so that two looks are enough.
     """
     checks = list(checks)
-    failed = [check for check in checks if not check.passed and looks < NAMED[check.name].patience]
-    if looks >= 3:
-        stalled = lambda check: check.only_zero and check.value > STALLED * before.get(check.name, np.inf)  # noqa: E731
-        failed = [check for check in failed if not stalled(check)]
+    wanting = [check for check in checks if not check.passed and check.more_iterations]
+    if looks >= 3 and not any(check.value <= STALLED * before.get(check.name, np.inf) for check in wanting):
+        return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
-        failed = [check for check in failed if not check.only_zero]
-    return any(check.more_iterations for check in failed)
+        wanting = [check for check in wanting if not check.only_zero]
+    return bool(wanting)
 
 
 # A report that another version stored may name a check that this one does not know; nothing is said of it then.
-
-
-def only_for_width(checks: Iterable[Check]) -> bool:
-    """Whether all that would send the chains on is that intervals are wide, which sharper ones may cure."""
-    wanting = [NAMED[check.name] for check in checks if not check.passed and check.more_iterations]
-    return all(isinstance(checker, NarrowEnough) for checker in wanting)
 
 
 def question(check: Check) -> str:

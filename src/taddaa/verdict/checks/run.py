@@ -46,7 +46,7 @@ class Run:
     @cached_property
     def nonfinite_share(self) -> float:
         """Of all proposals, those whose log density or gradient was NaN or infinite."""
-        return float(np.mean(self.walk.engine.host(self.walk.chains.nonfinite)) / max(self.walk.iteration, 1))
+        return float(np.mean(self.walk.engine.host(self.walk.chains.nonfinite)) / max(self.walk.proposals, 1))
 
     @cached_property
     def tail_index(self) -> np.ndarray:

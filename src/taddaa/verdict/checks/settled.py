@@ -4,14 +4,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...formulas.distributions import normal_upper_quantile
+from ...formulas.distributions import chi2_upper_quantile, normal_upper_quantile
 from ...formulas.zscore import mean_z
 from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
+from .memory import memory
 from .run import Run
 
 DRIFT = 0.03  # in standard deviations of what drifts: nobody cares about less
 SOME, WIDESPREAD = 0.1, 0.5  # of the rows: from which others are looked at more sternly; from which the whole run is under way
 RESTLESS = 2.0  # standard errors of drift, then
+LINGERING = 0.01  # and the level of a test for memory over half of the round
 
 
 class Settled(Checker):
@@ -52,8 +54,10 @@ class Settled(Checker):
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
-        if moving.mean() > SOME:  # what has a bound has been seen to move; the rest must show that it does not
+        if moving.mean() > SOME or named.mean() > WIDESPREAD:  # what has a bound has been seen to move; the rest must show that it does not
             restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
+            lingers = run.questions.per_row(memory(snapshots[len(snapshots) // 2].quantities, snapshots[-1].quantities))
+            restless |= lingers > float(chi2_upper_quantile(LINGERING, 1)) / len(snapshots[-1].quantities)
             named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
@@ -86,5 +90,6 @@ def gained(score: np.ndarray, early: list[int], late: list[int]) -> np.ndarray:
 
 
 def _ends(count: int) -> tuple[list[int], list[int]]:
-    """The snapshots to compare: the round's first two with its last two, or first with last if there are few."""
-    return ([0, 1], [count - 2, count - 1]) if count >= 4 else ([0], [count - 1])
+    """The snapshots to compare: the round's first quarter, with its beginning, and its last."""
+    quarter = max(1, (count - 1) // 4)
+    return list(range(min(quarter + 1, count - 1))), list(range(count - max(quarter, min(2, count - 1)), count))
