@@ -14,7 +14,8 @@ from taddaa.plan import chains_for_mean, chains_for_variance, iterations_for
 def test_chains_of_the_papers_tolerances():
     assert chains_for_mean(0.1, 0.95) == 387
     assert chains_for_variance(0.15, 0.95) == 344
-    assert Settings().plan(5).chains == 387
+    assert Settings(interval="plain").plan(5).chains == Settings.paper().plan(5).chains == 387
+    assert Settings().plan(5).chains == 194  # sharper intervals from more states of each
 
 
 def test_chains_when_the_whole_width_is_compared():
@@ -23,7 +24,7 @@ def test_chains_when_the_whole_width_is_compared():
 
 
 def test_the_larger_of_both_numbers_is_planned():
-    plan = Settings(mean_tolerance=1.0).plan(5)
+    plan = Settings(mean_tolerance=1.0, interval="plain").plan(5)
     assert plan.chains == chains_for_variance(0.15, 0.95) == 344
 
 

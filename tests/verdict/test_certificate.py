@@ -36,7 +36,7 @@ def test_errors_of_a_gaussian_are_known_from_both_sides(gaussian):
     certificate = gaussian.certificate
     assert certificate.holds and certificate.rows == len(gaussian.rows)
     assert 0 < certificate.median_meeting < certificate.last_meeting < 1
-    assert 0 < certificate.distance < 0.1
+    assert 0 < certificate.distance < 0.15  # a bound at 95 % from 97 pairs
     assert certificate.gradients < 0.35 * (gaussian.cost.gradients - certificate.gradients)
 
 

@@ -1,5 +1,7 @@
 """Checks: runs that each of them must catch, and runs in which they must keep silent."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -137,7 +139,7 @@ def funnel_draws(missing):
 
 @pytest.mark.parametrize(("missing", "trusted"), [(0.0, True), (0.25, False)])
 def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, trusted):
-    report = diagnose(Target(funnel, 10), funnel_draws(missing), settings=UNBENT)
+    report = diagnose(Target(funnel, 10), funnel_draws(missing), settings=replace(UNBENT, chains=387))
     check = check_of(report, "all chains move")
     assert check.slow_for_good and check.passed == trusted
     verdicts = [row.verdict for row in report.rows]
@@ -193,7 +195,7 @@ def test_a_fit_in_the_wrong_place_is_told_so():
     assert not check.passed and 2500 < check.value <= 0.5 * 101**2
     assert report.far and report.verdict == "error"
     assert report.headline.startswith("The fit is far from the posterior") and "a, " in report.headline
-    assert "Refit" in report.advice[0]
+    assert "Refit" in str(report.advice[0])
     with pytest.raises(DiagnosisError, match="far from the posterior"):
         report.raise_if(error_above=1e9, untrusted=False)
 

@@ -27,9 +27,8 @@ def test_chains_run_on_only_for_what_iterations_cure():
     assert not worth_running_on([result("moments exist"), result("arms agree"), result("all chains move")], looks=1, before={})
 
 
-def test_stragglers_are_waited_for_twice():
-    assert worth_running_on([result("narrow enough")], looks=2, before={})
-    assert not worth_running_on([result("narrow enough")], looks=3, before={})
+def test_wide_intervals_alone_are_not_waited_for():
+    assert not worth_running_on([result("narrow enough")], looks=1, before={})
 
 
 def test_memory_of_a_narrow_part_gets_two_looks():
@@ -69,12 +68,13 @@ def test_results_agree_with_what_the_check_says_of_itself(checker):
     assert silenced == ([False, True] if found.only_zero else [True, True])
 
 
-def test_memory_that_does_not_fade_is_not_waited_for():
+def test_what_does_not_lessen_is_not_waited_for():
     memory = result("forgot the start")
     assert worth_running_on([memory], 3, {}) and worth_running_on([memory], 3, {memory.name: 2 * memory.value})
     assert not worth_running_on([memory], 3, {memory.name: memory.value})
     assert worth_running_on([memory], 2, {memory.name: memory.value})
-    assert worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 1.0})
+    assert not worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 1.0})
+    assert worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 2.0})
 
 
 def test_a_stored_check_that_is_not_known_is_passed_over():

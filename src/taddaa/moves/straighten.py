@@ -129,7 +129,7 @@ def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left
         rest = y - base @ np.linalg.lstsq(base, y, rcond=None)[0]
         others = features - base @ np.linalg.lstsq(base, features, rcond=None)[0]
         spread = np.linalg.norm(others, axis=0) * np.linalg.norm(rest)
-        share = np.where(left & (spread > 1e-9), (others.T @ rest) ** 2 / np.maximum(spread, 1e-300) ** 2, 0.0)
+        share = np.where(left & (spread > 1e-9), (others.T @ rest) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
         share[chosen] = 0.0
         k = int(np.argmax(share))
         if share[k] < max(0.1, float(chi2_upper_quantile(0.05 / len(left) ** 2, 1)) / len(u)):

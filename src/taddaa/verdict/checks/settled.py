@@ -11,9 +11,10 @@ from .memory import memory
 from .run import Run
 
 DRIFT = 0.03  # in standard deviations of what drifts: nobody cares about less
-SOME, WIDESPREAD = 0.1, 0.5  # of the rows: from which others are looked at more sternly; from which the whole run is under way
+SOME, WIDESPREAD = 0.1, 0.5  # of the rows move: from which others are looked at more sternly; from which the whole run is under way
+MOST = 0.75  # of the rows are named: others are looked at more sternly too
 RESTLESS = 2.0  # standard errors of drift, then
-LINGERING = 0.01  # and the level of a test for memory over half of the round
+LINGERING = 0.01  # the level of a test for memory over half of the round, then
 
 
 class Settled(Checker):
@@ -54,10 +55,12 @@ class Settled(Checker):
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
-        if moving.mean() > SOME or named.mean() > WIDESPREAD:  # what has a bound has been seen to move; the rest must show that it does not
-            restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
+        # What has a bound has been seen to move; where much moves, the rest must show that it does not.
+        if named.mean() > MOST:
             lingers = run.questions.per_row(memory(snapshots[len(snapshots) // 2].quantities, snapshots[-1].quantities))
-            restless |= lingers > float(chi2_upper_quantile(LINGERING, 1)) / len(snapshots[-1].quantities)
+            named |= (run.judgement.bound == 0) & (lingers > float(chi2_upper_quantile(LINGERING, 1)) / len(snapshots[-1].quantities))
+        if moving.mean() > SOME:
+            restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
             named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
