@@ -143,6 +143,8 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
         old = walk.engine
         walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
         walk.engine.noise_state = old.noise_state
+        if walk.exploring:
+            walk.explore()
         cost = report.cost
         walk.engine.meter.resume(cost.gradients, cost.programs, cost.seconds_compiling, cost.seconds_running + cost.seconds_compiling)
         walk.plan, walk.on_progress, walk.save = plan, told, lambda walk: None
