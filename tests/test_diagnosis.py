@@ -161,7 +161,7 @@ def test_looking_more_than_once_is_paid_for():
     _, precision, sd = paper_gaussian(2)
     target, q = Target(gaussian_logdensity, 2, data=precision), Gaussian(np.zeros(2), sd)
     once, often = (diagnose(target, q, settings=Settings(chains=400, iterations=40, budget=budget, interval="plain")) for budget in (1, 4))
-    assert often.cost.iterations == 40  # it settled at the first look
+    assert 37 <= often.cost.iterations <= 40  # it settled at the first look, in whole trajectories
     ratio = (often.rows[0].upper - often.rows[0].lower) / (once.rows[0].upper - once.rows[0].lower)
     assert ratio == pytest.approx(stats.t.ppf(1 - 0.025 / 4 / 2, 399) / stats.t.ppf(1 - 0.05 / 4 / 2, 399), rel=1e-6)
 
