@@ -162,7 +162,7 @@ def _prepare(target: Target, approximation: Approximation, functionals, settings
     engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter(), settings.groups)
     rng = np.random.default_rng([seed, 0])
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
-        questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states)
+        questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states, settings.interval)
     bought = [] if settings.gradients is None else [_bought(settings, plan, target.dim)]
     return _Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
 

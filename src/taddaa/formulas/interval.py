@@ -12,6 +12,7 @@ import numpy as np
 
 from .distributions import chi2_quantile, normal_quantile, t_quantile, trimmed_mean
 
+WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
 MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
 
 
@@ -92,6 +93,13 @@ def widened(interval: Interval, factor: np.ndarray) -> Interval:
     """The same estimate with limits `factor` times as far from it."""
     estimate, lower, upper = interval
     return Interval(estimate, estimate - factor * (estimate - lower), estimate + factor * (upper - estimate))
+
+
+def narrower(plain: Interval, sharp: Interval) -> Interval:
+    """The plain interval unless the other is worth while; never where that is NaN."""
+    with np.errstate(invalid="ignore"):
+        use = (sharp.upper - sharp.lower < WORTHWHILE * (plain.upper - plain.lower)) & np.isfinite(sharp.estimate)
+    return Interval(*(np.where(use, new, old) for new, old in zip(sharp, plain, strict=True)))
 
 
 def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:

@@ -7,16 +7,18 @@ import numpy as np
 from ..chains.machine.engine import Engine
 from ..errors import InputError
 from ..formulas.interval import Interval, exactly
+from ..moves.precondition import Dense
 from ..problem.approximation import Approximation, Draws, Gaussian, Inflated
 from ..problem.drawn import drawn
 from ..problem.functional import Covariance, Functional
 from ..problem.selection import by_default, chosen
 from ..problem.target import Target, indexed
-from .questions import Known, Questions, RowGroup, Sampled
+from .questions import Drawn, Known, Questions, RowGroup, Sampled
 
 REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
 FAR = 10.0  # times as far from their median as q's draws lie
 REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
+SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # draws at which quantities' gradients are averaged; numbers in them
 
 
 def ask(
@@ -26,24 +28,26 @@ def ask(
     rng: np.random.Generator,
     variance_interval: str,
     states: int,
+    interval: str = "plain",
 ) -> Questions:
     """Resolve the user's functionals into rows, and find F(q): in closed form where it exists, else from many draws."""
     constant = _constant(engine, approximation)
     functions, groups, notes = _row_groups(engine.target, functionals, engine, constant)
     references: list[Callable[[float], Interval]] = []
-    draws: np.ndarray | None = None
+    draws: Drawn | None = None
     for group in groups:
         known = _closed_form(group, engine.target, approximation)
         if known is not None:
             references.append(Known(exactly(known)))
             continue
         if draws is None:
-            draws = _reference_draws(approximation, engine, functions, rng)
-            refuse_nan(groups, draws, "draws of the approximation")
+            draws = _reference_draws(approximation, engine, functions, rng, interval)
+            refuse_nan(groups, draws.quantities, "draws of the approximation")
         references.append(Sampled(group, draws, variance_interval))
     kurtosis = None
     if not isinstance(approximation, Gaussian) or draws is not None:
-        kurtosis = _kurtosis(_reference_draws(approximation, engine, functions, rng) if draws is None else draws)
+        draws = _reference_draws(approximation, engine, functions, rng, "plain") if draws is None else draws
+        kurtosis = _kurtosis(draws.quantities)
     return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis, notes)
 
 
@@ -76,11 +80,30 @@ def _closed_form(group: RowGroup, target: Target, approximation: Approximation) 
     return np.array([known[first] if first == second else 0.0])
 
 
-def _reference_draws(approximation: Approximation, engine: Engine, functions, rng: np.random.Generator) -> np.ndarray:
+def _reference_draws(approximation: Approximation, engine: Engine, functions, rng: np.random.Generator, interval: str) -> Drawn:
     if isinstance(approximation, Draws):
-        return engine.observe(approximation.draws, functions)
+        return Drawn(engine.observe(approximation.draws, functions))
     count = max(engine.chains, min(REFERENCE_DRAWS, REFERENCE_NUMBERS // approximation.dim))
-    return engine.observe(drawn(approximation, rng, count), functions)
+    draws = drawn(approximation, rng, count)
+    quantities = engine.observe(draws, functions)
+    if interval == "plain" or not isinstance(approximation, Gaussian):
+        return Drawn(quantities)
+    return Drawn(quantities, _along(approximation, draws, quantities.shape[1], engine, functions))
+
+
+def _along(approximation: Gaussian, draws: np.ndarray, quantities: int, engine: Engine, functions) -> np.ndarray | None:
+    """The draws along each quantity's mean gradient, in standard deviations (n, k); NaN where it has none."""
+    if quantities * draws.shape[1] > MOST_SLOPES:
+        return None
+    try:  # what JAX cannot differentiate, as code on the host, gains nothing
+        slopes = engine.slopes(draws[:SLOPES_AT], functions, Dense(np.eye(draws.shape[1])))
+    except (ValueError, TypeError, NotImplementedError):
+        return None
+    covariance = approximation.covariance()
+    variance = np.sum(slopes * (slopes * covariance if covariance.ndim == 1 else slopes @ covariance), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = slopes / np.sqrt(variance)[:, None]
+    return (draws - approximation.mean()) @ np.where(np.isfinite(scaled).all(axis=1, keepdims=True), scaled, np.nan).T
 
 
 def _constant(engine: Engine, approximation: Approximation) -> np.ndarray:

@@ -1,15 +1,18 @@
 """What the user asked, row by row, and the approximation's own answer to it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from ..formulas.beside import log_variance_beside, mean_beside, quantile_beside
 from ..formulas.distributions import normal_cdf
-from ..formulas.interval import Interval, excess_width, joined, widened
+from ..formulas.interval import Interval, excess_width, joined, narrower, widened
 from ..formulas.pieces import PIECE
-from ..problem.functional import Functional
+from ..problem.functional import Functional, Mean, Quantile, Variance
 
+REFERENCE_PIECE = 16  # quantities at a time of many draws, so that a processor's cache holds them
 ONE_SIGMA = 2 * normal_cdf(1.0) - 1
 
 
@@ -26,13 +29,13 @@ class RowGroup:
         """(N, W, k) from W snapshots."""
         return np.stack([values[:, self.columns] for values in quantities], axis=1)
 
-    def pieces(self) -> Iterator["RowGroup"]:
+    def pieces(self, size: int = PIECE) -> Iterator["RowGroup"]:
         """The same rows, few enough at a time that windows of them stay small in high dimension."""
-        if len(self.columns) != len(self.labels) or len(self.columns) <= PIECE:
+        if len(self.columns) != len(self.labels) or len(self.columns) <= size:
             yield self
             return
-        for first in range(0, len(self.columns), PIECE):
-            part = slice(first, first + PIECE)
+        for first in range(0, len(self.columns), size):
+            part = slice(first, first + size)
             yield RowGroup(self.functional, self.columns[part], self.labels[part], self.rows[part])
 
     def per_row(self, values: np.ndarray) -> np.ndarray:
@@ -71,7 +74,7 @@ class Questions:
     @property
     def reference_draws(self) -> np.ndarray | None:
         """The quantities at the draws that stand for q where a functional of it has no closed form."""
-        return next((reference.quantities for reference in self.references if isinstance(reference, Sampled)), None)
+        return next((reference.drawn.quantities for reference in self.references if isinstance(reference, Sampled)), None)
 
     def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
         """For each group, the interval of F at the late states."""
@@ -102,14 +105,39 @@ class Known:
         return self.interval
 
 
+class Drawn(NamedTuple):
+    """The quantities (n, k) at draws of q and, where q is normal, the draws along each quantity's direction, in standard deviations."""
+
+    quantities: np.ndarray
+    along: np.ndarray | None = None
+
+
 @dataclass(frozen=True)
 class Sampled:
     """F(q) from draws."""
 
     group: RowGroup
-    quantities: np.ndarray
+    drawn: Drawn
     variance_interval: str
+    found: dict[float, Interval] = field(default_factory=dict, compare=False, repr=False)  # a level is asked for twice or more
 
     def __call__(self, level: float) -> Interval:
-        pieces = self.group.pieces()
-        return joined([p.functional.interval(p.window([self.quantities]), level, self.variance_interval) for p in pieces])
+        if level not in self.found:
+            self.found.clear()
+            self.found[level] = joined([self._interval(piece, level) for piece in self.group.pieces(REFERENCE_PIECE)])
+        return self.found[level]
+
+    def _interval(self, group: RowGroup, level: float) -> Interval:
+        functional, window = group.functional, group.window([self.drawn.quantities])
+        plain = functional.interval(window, level, self.variance_interval)
+        if self.drawn.along is None:
+            return plain
+        values, along = (np.ascontiguousarray(part.T).T for part in (window[:, 0], self.drawn.along[:, group.columns]))
+        with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval
+            if isinstance(functional, Mean):
+                return narrower(plain, mean_beside(values, along, level))
+            if isinstance(functional, Variance):
+                return narrower(plain, log_variance_beside(values, along, level))
+            if isinstance(functional, Quantile):
+                return narrower(plain, quantile_beside(values, functional.p, along, level))
+        return plain
