@@ -1,5 +1,6 @@
 """Certificates: brackets that hold, rows that pairs trust or refute, and runs that are never certified."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ from scipy import optimize, stats
 
 import taddaa
 from taddaa import Draws, Gaussian, InputError, Mean, Quantile, Report, Settings, StudentT, Target, Variance
+from taddaa.show.page import report_to_html
 from taddaa.verdict.certificate import Brackets, certified_judgement, distance
 from taddaa.verdict.checks.check import Check
 from taddaa.verdict.judgement import Judgement
@@ -44,6 +46,11 @@ def test_it_is_kept_in_json_and_shown(gaussian):
     again = Report.from_json(gaussian.to_json())
     assert again.certificate == gaussian.certificate
     assert [row.at_most for row in again.rows] == [row.at_most for row in gaussian.rows]
+    text, page = str(again), report_to_html(again)
+    assert "error ≤" in text and again.certificate.sentence[:30] in text
+    assert again.certificate.sentence in page and "How large errors are at least and at most" in page
+    plain = replace(again, certificate=None, rows=tuple(replace(row, at_most=np.inf) for row in again.rows))
+    assert "error ≤" not in str(plain) and 'id="certificate"' not in report_to_html(plain)
 
 
 def test_without_it_nothing_is_certified(gaussian):

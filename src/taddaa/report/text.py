@@ -27,6 +27,7 @@ COLUMNS = {
     "q says": 5,
     "right value": 3,
     "error ≥": 1,
+    "error ≤": 2,
     "relative": 6,
     "would see": 4,
     "ρ²": 7,
@@ -53,6 +54,7 @@ def report_text(report: Report, width: int | None = None, colour: bool = False) 
         *_quantities(report, width, colour),
         "",
         *_reasons(report, width),
+        *_certificate(report, width),
         "Checks",
         *(part for check in report.checks for part in _check(report, check, width)),
         *(part for note in report.notes for part in _wrapped(f"note    {note}", width, "  ", " " * 10)),
@@ -91,7 +93,8 @@ def _quantities(report: Report, width: int, colour: bool) -> list[str]:
     known = not all(math.isnan(row.corrected) for row in report.rows)
     told = _told_by_failed(report)
     rows = [_cells(report, row, known, told) for row in report.worst(SHOWN)]
-    header = [name for name in COLUMNS if name != "failed" or told]
+    missing = {"failed": told is None, "error ≤": all(math.isinf(row.at_most) for row in report.rows)}
+    header = [name for name in COLUMNS if not missing.get(name)]
     renamed = {"right value": "right value" if known else "moved to", "failed": told.name if told is not None else ""}
     names = tuple(renamed.get(name, name) for name in header)
     lines = fitted([tuple(row[name] for name in header) for row in rows], names, [COLUMNS[name] for name in header], width)
@@ -154,6 +157,7 @@ def _cells(report: Report, row: Row, known: bool, told: Check | None) -> dict[st
         "q says": q_says(row),
         "right value": (right_value(row) or f"({moved})") if known else moved,
         "error ≥": size(row, row.bound) if wrong else f"({size(row, row.bound)})" if doubted else "—",
+        "error ≤": size(row, row.at_most) if math.isfinite(row.at_most) else "—",
         "relative": f"{row.relative_bound:.2f}" if wrong else "—",
         "would see": would_see(row),
         "ρ²": f"{row.rho2:.2f}",
@@ -172,6 +176,11 @@ def _reasons(report: Report, width: int) -> list[str]:
     for reason, rows in reasons.items():
         lines += _wrapped(f"{listed(report, rows)}: {reason}.", width)
     return [*lines, ""] if lines else []
+
+
+def _certificate(report: Report, width: int) -> list[str]:
+    """What coupled pairs of chains say."""
+    return [] if report.certificate is None else ["Certificate", *_wrapped(report.certificate.sentence, width, "  ", "  "), ""]
 
 
 def _check(report: Report, check: Check, width: int) -> list[str]:
@@ -229,6 +238,8 @@ def _legend(report: Report, width: int) -> list[str]:
         words = "the posterior's own, with its interval (without ±: known to all digits shown). "
         words += "It holds if the chains have come to rest at the posterior, which the checks ask."
         entries.append(("right value", words + " In brackets: not known, only where the chains were at the end." * bare))
+    if any(math.isfinite(row.at_most) for row in report.rows):
+        entries.append(("error ≤", "q is wrong by at most so much: certified by coupled pairs of chains, which need no check of ours."))
     return [line for word, text in entries for line in _wrapped(f"{word}: {text}", width)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..report.report import Report
 from ..report.sentences import title as first_sentence
 from . import sections
+from .certified import certificate
 from .markup import bullets, cells_of, heads
 from .svg import clean
 
@@ -34,6 +35,7 @@ def report_to_html(report: Report) -> str:
             sections.verdict(report),
             sections.what_next(report),
             sections.table(report),
+            certificate(report),
             sections.conclusions(report),
             sections.pictures(report),
             sections.closer(report),
