@@ -1,18 +1,21 @@
 """Posterior draws from a run: named, on the user's scale, with errors that hold, and refused where nothing can be trusted."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taddaa
+from frameworks import need
 from taddaa import Gaussian, InputError, Report, Settings, Target
 from taddaa.report.repair import summarised
 
-pytest.importorskip("arviz_base", reason="the extra arviz")
+need("arviz_base")
 MEAN, SD = np.array([1.0, -2.0, 0.5]), np.array([1.0, 0.5, 2.0])
 
 
@@ -51,7 +54,7 @@ def test_means_are_the_posteriors_own_within_their_errors(tree):
 
 
 def test_arviz_finds_the_same(tree):
-    arviz_stats = pytest.importorskip("arviz_stats")
+    arviz_stats = need("arviz_stats")
     theirs, ours = arviz_stats.summary(tree, round_to="none"), tree["summary"].to_dataset().to_dataframe()
     np.testing.assert_allclose(theirs["mean"].astype(float), ours["mean"], rtol=1e-9)
     np.testing.assert_allclose(theirs["sd"].astype(float), ours["sd"], rtol=0.02)
@@ -94,6 +97,14 @@ def test_it_is_refused_with_the_reason_where_nothing_can_be_trusted(report):
         replace(report, certificate=None, checks=report.checks[:1]).repair()
 
 
+def test_the_tutorials_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page, scope = Path(__file__).parents[2] / "docs" / "certificate.md", {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(page), "exec"), scope)
+    assert scope["draws"]["posterior"].sizes["draw"] == 100
+
+
 FILE = """
 import jax.numpy as jnp, numpy as np, taddaa
 def problem():
@@ -102,8 +113,8 @@ def problem():
 
 
 def test_from_the_command_line(tmp_path):
-    xarray = pytest.importorskip("xarray")
-    pytest.importorskip("h5netcdf")
+    xarray = need("xarray")
+    need("h5netcdf")
     (tmp_path / "problem.py").write_text(FILE)
     command = [sys.executable, "-m", "taddaa.cli", "run", "problem.py", "--quiet", "--chains", "100", "--json", "report.json"]
     done = subprocess.run([*command, "--repair", "draws.nc"], check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -34,7 +34,8 @@ def certificate(report: Report) -> str:
 def _caption(found: Certificate) -> str:
     return (
         "Share of the pairs that had not met, against iterations that both chains of a pair moved, in planned iterations T. "
-        f"Once met, a pair never parts. Chains that go on for {found.lag} iterations are within {found.distance:.2g} of the posterior in total variation."
+        "Once met, a pair never parts. "
+        f"Chains that go on for {found.lag} iterations are within {found.distance:.2g} of the posterior in total variation."
     )
 
 
