@@ -34,6 +34,8 @@ class Certificate:
             )
         when = f"half of them within {self.median_meeting:.2g} T, the last at {self.last_meeting:.2g} T"
         text = f"All {self.pairs} pairs of chains met ({when})"
+        if not self.rows and self.refuted:
+            return f"{text}, but contradict the moved chains in {self.refuted}: the run has not come to rest, and nothing is certified."
         if not self.rows:
             return f"{text}, but no quantity's interval follows from them."
         text += f", which certifies {self.rows} {'quantity' if self.rows == 1 else 'quantities'} with no check of ours"

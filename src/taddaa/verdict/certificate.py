@@ -19,6 +19,7 @@ from .questions import Questions, RowGroup
 from .sharpening import Evidence, gather, interval_of, narrowed
 
 LEAST_PAIRS = 20  # for intervals over them
+MOST_REFUTED = 0.05  # of the rows, from which nothing is certified
 APART = 0.03  # in standard deviations (of log variance): so far must pairs and moved chains lie apart to contradict each other
 
 
@@ -107,6 +108,9 @@ def brackets(run: Run, paired: Paired, quantities: np.ndarray, evidence: Evidenc
     # What was never seen to vary may do so where no chain came, and heavy tails are never certain.
     known = enough & np.isfinite(estimate + lower + upper) & ~(judgement.unknown | judgement.unseen | judgement.fixed | run.momentless)
     gap = np.maximum(lower - judgement.upper, judgement.lower - upper)
+    refuted = known & (gap > APART * judgement.unit)
+    if refuted.mean() > MOST_REFUTED:  # the run is not where its pairs are, and has not come to rest
+        known = refuted
     value, value_lower, value_upper = (shown(questions, [getattr(part, name) for part in found]) for name in Interval._fields)
     return Brackets(
         np.where(known, lower, -np.inf),
@@ -115,7 +119,7 @@ def brackets(run: Run, paired: Paired, quantities: np.ndarray, evidence: Evidenc
         value_lower,
         value_upper,
         known,
-        known & (gap > APART * judgement.unit),
+        refuted,
         known & within(questions, lower, upper, judgement.unit, tolerance),
     )
 
