@@ -383,7 +383,7 @@ def test_extreme_quantiles_say_nothing_rather_than_something_wrong():
 def test_what_only_more_chains_can_cure_does_not_cost_more_iterations():
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 1)
     report = diagnose(target, Gaussian([0.0], [1.0]), functionals=[Quantile(0.001)], settings=Settings(chains=200))
-    assert report.cost.iterations == report.cost.planned_iterations
+    assert report.cost.iterations <= report.cost.planned_iterations
 
 
 def test_a_bare_function_and_a_numpyro_distribution():

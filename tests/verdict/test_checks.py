@@ -137,15 +137,22 @@ def funnel_draws(missing):
     return Draws(np.concatenate([first, np.exp(first / 2) * rng.standard_normal((4000, 9))], axis=1))
 
 
-@pytest.mark.parametrize(("missing", "trusted"), [(0.0, True), (0.25, False)])
-def test_a_narrow_part_is_trusted_only_while_its_share_of_chains_stays(missing, trusted):
-    report = diagnose(Target(funnel, 10), funnel_draws(missing), settings=replace(UNBENT, chains=387))
+def test_a_narrow_part_is_trusted_while_its_share_of_chains_stays():
+    report = diagnose(Target(funnel, 10), funnel_draws(0.0), settings=UNBENT)
     check = check_of(report, "all chains move")
-    assert check.slow_for_good and check.passed == trusted
     verdicts = [row.verdict for row in report.rows]
-    assert "error" not in verdicts
-    assert verdicts.count("untrusted") <= 2 if trusted else set(verdicts) == {"untrusted"}
-    assert any("could go unnoticed" in note for note in report.notes) == trusted
+    assert check.slow_for_good and check.passed and "error" not in verdicts and verdicts.count("untrusted") <= 2
+    assert any("could go unnoticed" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kernel", ["barker", "relay"])
+def test_what_is_missing_of_a_narrow_part_is_found_or_not_spoken_of(kernel):
+    """Barker's chains hardly exchange with the neck and know it; trajectories come into it, and find part of what is missing."""
+    report = diagnose(Target(funnel, 10), funnel_draws(0.25), settings=replace(UNBENT, kernel=kernel))
+    row, missing = report.rows[0], stats.norm.pdf(stats.norm.ppf(0.25)) / 0.75
+    assert row.verdict == "untrusted" or (row.verdict == "error" and row.bound <= missing)
+    if kernel == "barker":
+        assert not check_of(report, "all chains move").passed and {row.verdict for row in report.rows} == {"untrusted"}
 
 
 def test_what_is_missing_of_a_neck_is_found_in_straightened_coordinates():
