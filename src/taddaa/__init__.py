@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .interop.pymc import from_pymc
     from .interop.pyro import from_pyro
     from .interop.stan import from_stan
-    from .moves.kernel import HMC, MALA, RWMH, Barker
+    from .moves.kernel import HMC, MALA, RWMH, Barker, Relay
     from .moves.precondition import Fisher, FromApproximation, Identity
     from .problem.approximation import Approximation, Draws, Gaussian, Sampler, StudentT
     from .problem.functional import Covariance, Functional, Mean, Quantile, Variance
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Approximation": "problem.approximation",
     "Barker": "moves.kernel",
+    "Relay": "moves.kernel",
     "Comparison": "comparison.compare",
     "Covariance": "problem.functional",
     "DiagnosisError": "report.report",

@@ -109,7 +109,7 @@ def test_every_field_has_its_place():
         (put("moved_draws.3.1", None), "moved_draws[3][1] must be a number"),
         (drop("moved_draws.3.1"), "moved_draws has 3 labels, but labels 4"),
         (drop("moved_draws.3"), "moved_draws has 386 draws, but start_draws"),
-        (put("provenance.chains", 3), "moved_draws has 387 draws, but provenance.chains 3"),
+        (put("provenance.chains", 3), "moved_draws has 194 draws, but provenance.chains 3"),
         (lambda content: content["rows"][1].update(parameter="intercept"), "rows[0] and rows[1] are both the 'mean' of 'intercept'"),
         (put("headline", None), "headline must be a string, got null"),
         (put("rows.0.parameter", {"\x1b[2J": 1}), "rows[0].parameter must be a string, got an object of 1"),
