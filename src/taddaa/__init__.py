@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _HOME = {
     "Approximation": "problem.approximation",
     "Barker": "moves.kernel",
-    "Relay": "moves.kernel",
     "Comparison": "comparison.compare",
     "Covariance": "problem.functional",
     "DiagnosisError": "report.report",
@@ -53,6 +52,7 @@ _HOME = {
     "MissingExtra": "errors",
     "Quantile": "problem.functional",
     "RWMH": "moves.kernel",
+    "Relay": "moves.kernel",
     "Report": "report.report",
     "Sampler": "problem.approximation",
     "Settings": "settings",
