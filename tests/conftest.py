@@ -16,6 +16,8 @@ BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TADDAA_DATA", str(BESIDE))
 
+os.environ["COLUMNS"] = "120"  # text is as wide as the terminal, of which workers have none
+
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
 

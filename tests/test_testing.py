@@ -38,7 +38,7 @@ def test_each_failure_is_named():
 
 
 def test_what_is_too_uncertain_does_not_pass_though_no_error_was_found():
-    few = Settings(chains=80, interval="plain")
+    few = Settings(chains=80, interval="plain", states=1)
     report = diagnose(TARGET, Gaussian([0.0, 0.0], [1.0, 1.0]), [Mean()], settings=few)
     report.raise_if(error_above=0.2)
     with pytest.raises(AssertionError, match=r"mean of a: may be wrong by 0\.\d+, which is too uncertain"):

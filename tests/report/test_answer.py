@@ -139,8 +139,8 @@ def test_the_tolerance_of_the_call_decides():
 
 
 def test_a_larger_tolerance_plans_no_fewer_chains_and_a_smaller_one_more():
-    assert with_tolerance(Settings(), 1.0).planned_chains == Settings().planned_chains == 387
-    assert with_tolerance(Settings(), 0.05).planned_chains == Settings(mean_tolerance=0.05, variance_tolerance=0.075).planned_chains > 1000
+    assert with_tolerance(Settings(), 1.0).planned_chains == Settings().planned_chains == 194
+    assert with_tolerance(Settings(), 0.05).planned_chains == Settings(mean_tolerance=0.05, variance_tolerance=0.075).planned_chains > 700
     assert with_tolerance(Settings(chains=20), 0.01).planned_chains == 20
 
 
@@ -155,7 +155,7 @@ def test_a_tolerance_that_is_none_is_refused(wrong):
 
 def test_checks_say_where_their_value_should_lie():
     said = {check.name: measured(check) for check in demo_report().checks}
-    assert said["acceptance"].endswith(", should be 0.20 to 0.70 (share of proposals accepted)")
+    assert said["acceptance"].endswith(", should be 0.33 to 0.83 (share of proposals accepted)")
     assert said["forgot the start"].endswith(", should be below 0.10 (ρ² with the start)")
     assert said["near the posterior"].endswith(", should be below 140 (rise of the log density on the way)")
     assert measured(Check("unknown", False, 3.0, 0.0, "")) == "3.0, should be 0"

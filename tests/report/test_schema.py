@@ -108,7 +108,7 @@ def test_every_field_has_its_place():
         (drop("paths.step.0"), "paths.step has"),
         (put("moved_draws.3.1", None), "moved_draws[3][1] must be a number"),
         (drop("moved_draws.3.1"), "moved_draws has 3 labels, but labels 4"),
-        (drop("moved_draws.3"), "moved_draws has 386 draws, but start_draws"),
+        (drop("moved_draws.3"), "moved_draws has 193 draws, but start_draws"),
         (put("provenance.chains", 3), "moved_draws has 194 draws, but provenance.chains 3"),
         (lambda content: content["rows"][1].update(parameter="intercept"), "rows[0] and rows[1] are both the 'mean' of 'intercept'"),
         (put("headline", None), "headline must be a string, got null"),

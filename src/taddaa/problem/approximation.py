@@ -46,7 +46,8 @@ class Approximation(ABC):
 
     def __repr__(self) -> str:
         """What it is, with the first of its means and standard deviations where they are known."""
-        centre, spread = self.mean(), self.covariance()
+        with np.errstate(over="ignore"):
+            centre, spread = self.mean(), self.covariance()
         if centre is None or spread is None:
             return f"<{self.describe()}>"
         sd = np.sqrt(np.diagonal(spread) if np.ndim(spread) == 2 else spread)

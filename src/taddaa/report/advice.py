@@ -32,7 +32,7 @@ USUAL = {
     "iterations": "None",
     "budget": "16",
     "gradients": "None",
-    "states": "4",
+    "states": "16",
     "checks": "all",
     "groups": "2",
     "precision": "float64",
@@ -145,10 +145,10 @@ def tried_settings(about: Provenance) -> dict[str, str]:
 def _changed(report: "Report", changes: dict[str, str]) -> dict[str, str]:
     """All that is not as usual, with these changes."""
     kernel = report.provenance.kernel.lower()
-    kernel = kernel if kernel in ("mala", "rwmh", "hmc") else "barker"
+    kernel = kernel if kernel in ("barker", "mala", "rwmh", "hmc") else "relay"
     shape = PRECONDITIONERS.get(report.provenance.preconditioner, "fisher")
     tried = {"kernel": kernel, "preconditioner": shape, **tried_settings(report.provenance), **changes}
-    usual = {"kernel": "barker", "preconditioner": "fisher", **USUAL}
+    usual = {"kernel": "relay", "preconditioner": "fisher", **USUAL}
     return {name: value for name, value in tried.items() if value != usual[name] and float_of(value) != float_of(usual[name])}
 
 

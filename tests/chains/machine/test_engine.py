@@ -82,7 +82,7 @@ def test_data_is_cast_to_the_runs_precision():
 def test_a_second_diagnosis_compiles_nothing():
     """Also with another seed, approximation and budget. Another Target starts afresh, for what it closes over may differ."""
     _, precision, sd = paper_gaussian(3)
-    settings = Settings(chains=60, iterations=20, budget=1)
+    settings = Settings(chains=60, iterations=26, budget=1)
     target = Target(gaussian_logdensity, dim=3, data=precision)
     first = taddaa.diagnose(target, Gaussian(np.zeros(3), sd), settings=settings)
     assert first.cost.programs > 0

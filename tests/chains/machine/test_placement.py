@@ -81,7 +81,7 @@ def test_padding_is_in_no_count(reports):
     assert any("starts, whose chains had to find support first" in note for note in one["notes"])
     assert any("proposals had a NaN or infinite" in note for note in one["notes"])
     assert one["notes"] == many["notes"]
-    assert len(many["moved_draws"]) == CHAINS
+    assert CHAINS - 2 <= len(many["moved_draws"]) == len(one["moved_draws"]) <= CHAINS  # a chain that never came away is left out
 
 
 @pytest.mark.parametrize("mesh", ["rows", "both"])
