@@ -114,7 +114,7 @@ def test_a_budget_of_gradients_is_kept_and_told(kernel, allowed):
 
 def test_chains_of_a_budget_of_gradients_can_be_resumed_beyond_it():
     target = taddaa.Target(lambda x: -0.5 * x @ x, dim=2)
-    fit, settings = taddaa.Gaussian(np.zeros(2), np.ones(2)), taddaa.Settings(gradients=6_000, iterations=20, budget=1)
+    fit, settings = taddaa.Gaussian(np.zeros(2), np.ones(2)), taddaa.Settings(gradients=4_000, iterations=20, budget=1)
     report = taddaa.diagnose(target, fit, settings=settings)
     further = report.resume(budget=4)
     assert further.provenance.chains == report.provenance.chains < 194
