@@ -425,7 +425,7 @@ def out(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian", "funnel-t", "chaos", *(pytest.param(name, marks=pytest.mark.slow) for name in ("funnel", "ablation"))]
+    "name", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("funnel-t", "chaos", "funnel", "ablation"))]
 )
 def test_quick_version(name, out, capsys):
     begun = time.monotonic()

@@ -37,6 +37,7 @@ def agree(draws: np.ndarray) -> None:
     np.testing.assert_allclose(draws.var(axis=0), truth, rtol=5 * np.sqrt(2 / 1000))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide_numbers")
 def test_numpyro_and_blackjax_from_the_handover(scope):
     need("numpyro"), need("blackjax")

@@ -154,6 +154,7 @@ def exact_draws(seed, count=500):
 QUANTITIES = [Mean(), Variance(), Quantile(0.9), Covariance("a", "b"), Mean(of=product)]
 
 
+@pytest.mark.slow
 def test_exact_draws_are_rarely_called_wrong():
     """All 11 intervals of a report hold together at 95 %: of 60 reports on exact draws, about 3 may err, 9 are too many."""
     settings = Settings(chains=200, iterations=20, budget=1)

@@ -45,6 +45,7 @@ def test_the_papers_settings_make_only_the_papers_check():
     assert check.value == pytest.approx(report.rho2_max)
 
 
+@pytest.mark.slow
 def test_false_alarms_are_rare():
     """Started in the target, each check may fail only now and then: at most 3 of 40 runs for each."""
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 2)

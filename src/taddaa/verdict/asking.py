@@ -99,9 +99,9 @@ def _along(approximation: Gaussian, draws: np.ndarray, quantities: int, engine: 
         slopes = engine.slopes(draws[:SLOPES_AT], functions, Dense(np.eye(draws.shape[1])))
     except (ValueError, TypeError, NotImplementedError):
         return None
-    covariance = approximation.covariance()
-    variance = np.sum(slopes * (slopes * covariance if covariance.ndim == 1 else slopes @ covariance), axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # variances beyond what numbers can hold gain nothing
+        covariance = approximation.covariance()
+        variance = np.sum(slopes * (slopes * covariance if covariance.ndim == 1 else slopes @ covariance), axis=1)
         scaled = slopes / np.sqrt(variance)[:, None]
     return (draws - approximation.mean()) @ np.where(np.isfinite(scaled).all(axis=1, keepdims=True), scaled, np.nan).T
 

@@ -142,6 +142,7 @@ def test_disagreement_is_refused_by_all(what, named, together):
         assert "\n" not in told
 
 
+@pytest.mark.slow
 def test_when_a_process_dies_the_other_says_so(tmp_path):
     started = time.monotonic()
     (code, _, errors), (killed, _, _) = run_two(tmp_path, "1")
