@@ -173,7 +173,8 @@ def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel
     found = np.full((3, rows), np.nan)
     for row in np.flatnonzero(np.all(np.diff(points, axis=0) > 0, axis=0)):
         for part, curve in enumerate((estimate, upper, lower)):  # the upper end crosses p first
-            found[part, row] = _crossing(points[:, row], curve[:, row], p)
+            crossed, doubt = _crossing(points[:, row], curve[:, row], p)
+            found[part, row] = crossed + (0, -1, 1)[part] * doubt
     return Interval(*found)
 
 
@@ -185,14 +186,21 @@ def _points(values: np.ndarray, p: float, chains: int) -> np.ndarray:
     return ordered[np.ceil(levels * len(ordered) - 1e-9).astype(int) - 1]
 
 
-def _crossing(points: np.ndarray, curve: np.ndarray, p: float) -> float:
-    """Where an increasing curve reaches p; NaN if it does not. Linear in between on the normal scale, on which it bends least."""
-    curve, level = normal_quantile(np.clip(curve, 1e-9, 1 - 1e-9)), normal_quantile(p)
-    if not curve[0] < level < curve[-1]:
-        return np.nan
-    after = int(np.searchsorted(curve, level))
-    share = (level - curve[after - 1]) / (curve[after] - curve[after - 1])
-    return float(points[after - 1] + share * (points[after] - points[after - 1]))
+def _crossing(points: np.ndarray, curve: np.ndarray, p: float) -> tuple[float, float]:
+    """Where the curve through the points is p, on the normal scale, on which it bends least; and how far that may be off.
+
+    A line between two points is corrected by how the points beside them bend it. Half of that correction is left as doubt.
+    """
+    scores, wanted = normal_quantile(np.clip(curve, 1e-9, 1 - 1e-9)), normal_quantile(p)
+    if not scores[0] < wanted < scores[-1]:
+        return np.nan, np.nan
+    right = int(np.searchsorted(scores, wanted))
+    left = right - 1
+    slope = (points[right] - points[left]) / (scores[right] - scores[left])
+    others = [k for k in (left - 1, right + 1) if 0 <= k < len(scores) and not scores[left] <= scores[k] <= scores[right]]
+    bends = [((points[k] - points[right]) / (scores[k] - scores[right]) - slope) / (scores[k] - scores[left]) for k in others]
+    bent = float(np.mean(bends)) * (wanted - scores[left]) * (wanted - scores[right]) if bends else 0.0
+    return float(points[left] + slope * (wanted - scores[left]) + bent), abs(bent) / 2
 
 
 def _polynomials(projection: Projection) -> np.ndarray:
