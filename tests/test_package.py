@@ -97,3 +97,4 @@ def test_the_paper_cites_what_its_bibliography_holds_and_shows_what_exists():
         assert (ROOT / "paper" / picture).is_file(), picture
     for section in ("Summary", "Statement of need", "State of the field", "Acknowledgements", "References"):
         assert f"\n# {section}\n" in paper
+    assert len(paper.split("---\n")[2].split()) < 1200  # a software journal's usual most is near a thousand
