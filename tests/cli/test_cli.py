@@ -510,6 +510,38 @@ def test_progress_on_a_terminal_only(good):
     assert piped.stderr == ""
 
 
+def on_a_terminal(command, **environment) -> str:
+    """All that a command prints to a pseudo-terminal."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env={**kept, "TERM": "xterm", **environment}):
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # Linux's word for the end
+                part = b""
+            if not part:
+                break
+            seen += part
+    os.close(ours)
+    return seen.decode()
+
+
+def test_verdicts_have_colours_on_a_terminal_unless_none_are_wanted(tmp_path):
+    path = tmp_path / "report.json"
+    demo_report().to_json(path)
+    show = [sys.executable, "-m", "taddaa.cli", "show", str(path)]
+    assert "\033[31mlarge error\033[0m" in on_a_terminal(show)
+    for refusal in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\033" not in on_a_terminal(show, **refusal)
+    assert "\033" not in in_shell("show", path).stdout
+    prompt = f"import taddaa; report = taddaa.Report.from_json({str(path)!r}); print(repr(report)); print('then'); print(report)"
+    shown, _, printed = on_a_terminal([sys.executable, "-c", prompt]).partition("then")
+    assert "\033[31mlarge error\033[0m" in shown and "large error" in printed and "\033" not in printed
+
+
 def complete_in_bash(line: str) -> list[str]:
     words = line.split(" ")
     script = terminal.completion_script(parser.parser(), "bash")

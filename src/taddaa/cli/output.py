@@ -68,9 +68,9 @@ def code_of(report, threshold: float) -> int:
 
 
 def print_report(report) -> None:
-    from ..report.text import report_text
+    from ..report.text import on_colours, report_text
 
-    say(report_text(report, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"))
+    say(report_text(report, colour=on_colours()))
 
 
 def say(text: str) -> None:

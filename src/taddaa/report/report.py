@@ -184,7 +184,11 @@ class Report:
 
         return report_text(self)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """The text with verdicts in colours where a prompt shows it on a terminal; `str`, which goes to files too, has none."""
+        from .text import on_colours, report_text
+
+        return report_text(self, colour=on_colours())
 
     def _repr_html_(self) -> str:
         from ..show.page import report_to_fragment

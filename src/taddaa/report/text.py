@@ -1,8 +1,10 @@
 """A report as plain text: the answer, the worst quantities, checks, what next, cost, and how to read it; as wide as it may be."""
 
 import math
+import os
 import re
 import shutil
+import sys
 import textwrap
 
 from ..errors import visible
@@ -41,6 +43,12 @@ INK = {DO_NOT: "31", UNJUDGED: "33", MAYBE: "36", USE: "32", ERROR: "31", UNTRUS
 def columns() -> int:
     """As wide as the terminal, or as `COLUMNS` says."""
     return min(max(shutil.get_terminal_size((USUAL, 24)).columns, NARROWEST), WIDEST)
+
+
+def on_colours() -> bool:
+    """Whether standard output is a terminal, and nobody asked for none."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def report_text(report: Report, width: int | None = None, colour: bool = False) -> str:
