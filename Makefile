@@ -10,7 +10,7 @@ FAST := -m "not slow and not stan and not torch"
 CORE := tests/formulas tests/problem tests/moves tests/verdict tests/report tests/fit tests/comparison tests/cli/test_demo.py \
 	tests/test_diagnosis.py tests/test_bad_input.py tests/test_testing.py
 
-.PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs dist schema \
+.PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs docs-version dist schema \
 	bench bench-rivals bench-scale soak accelerator calibrate paper clean
 
 help: ## this list
@@ -54,6 +54,10 @@ format: $(VENV)/.lint ## mend what can be mended of it
 
 docs: $(VENV)/.docs ## these pages, in site/; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-version: $(VENV)/.docs ## the same as a version of its own beside the older ones, on the branch gh-pages: AS=dev, AS="0.1.0 stable"
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases --alias-type=copy $(AS)
+	if git cat-file -e gh-pages:stable/index.html 2> /dev/null; then $(BIN)/mike set-default stable; else $(BIN)/mike set-default $(firstword $(AS)); fi
 
 dist: $(VENV)/.dist ## wheel and sdist in dist/, checked, and the wheel tried in a fresh environment
 	rm -rf dist
