@@ -259,7 +259,7 @@ def test_subsampling():
 
 def test_discrete_latents():
     def mixture():
-        which = numpyro.sample("which", dist.Bernoulli(0.3))
+        which = numpyro.sample("which", dist.Poisson(0.3))
         numpyro.sample("x", dist.Normal(which, 1.0))
 
     refused("latent site 'which' is discrete", mixture, hand_written, {})
@@ -359,9 +359,15 @@ def test_a_list_of_guides():
 def test_what_enters_a_plate_is_named_in_refusals():
     def mixture(y):
         with numpyro.plate("rows", 4):
-            numpyro.sample("which", dist.Bernoulli(0.3))
+            numpyro.sample("which", dist.Poisson(0.3))
 
-    refused(r"latent site 'which' is discrete \(Bernoulli", mixture, autoguide.AutoNormal(mixture), {}, np.zeros(4))
+    refused(
+        r"latent site 'which' is discrete \(Poisson\) and its values cannot be listed",
+        mixture,
+        autoguide.AutoNormal(mixture),
+        {},
+        np.zeros(4),
+    )
 
     def minibatch(y):
         mean = numpyro.sample("mean", dist.Normal(0, 1))

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import InputError, place_of, require
+from ..errors import InputError, MissingExtra, place_of, require
 from ..problem.approximation import Approximation
 from ..problem.origin import Origin, described
 from ..problem.target import Target, first_line
-from .layout import Layout
+from .layout import Layout, said
+from .numpyro_discrete import independent_of, refuse_unsummable, summed_out
 from .numpyro_guide import approximation_of, from_draws, from_particles
 from .posterior import dims_and_coords, posterior_of, stacked
 
@@ -24,8 +25,9 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
     with its deterministic sites: ``Mean(of=lambda p: p["beta"][0] - p["beta"][1], name="contrast")``.
 
     Args:
-        model: the model that was fitted; every latent site continuous, no subsampling.
-        guide: an autoguide, or a hand-written guide that samples each of the model's latent sites.
+        model: the model that was fitted, without subsampling. Discrete latent sites are summed out (which needs funsor): the others
+            are judged, and deterministic sites that do not depend on a discrete one.
+        guide: an autoguide, or a hand-written guide that samples each of the model's continuous latent sites.
         params: what `svi.get_params(state)` or `svi.run(...).params` gave (the result of `svi.run` is accepted too).
         *args, **kwargs: what the model takes, in full (all data, no minibatch).
     """
@@ -88,7 +90,10 @@ class _Site(NamedTuple):
 
 
 class Model:
-    """What tracing the model once tells: its latent sites in trace order and their shapes."""
+    """What tracing the model once tells: its latent sites in trace order and their shapes.
+
+    `sites` are the continuous ones; `discrete` ones are summed out, and what depends on them (`hidden`) is not shown.
+    """
 
     def __init__(self, model, params, args, kwargs):
         from numpyro import handlers
@@ -96,20 +101,26 @@ class Model:
         # JAX may remember an array of integers as 32 bits wide from a run in single precision, such as NUTS: it meets copies here.
         self.args, self.kwargs = jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
         self.sites: dict[str, _Site] = {}
+        self.discrete: dict[str, jax.ShapeDtypeStruct] = {}
+        self.hidden: tuple[str, ...] = ()
+        _refuse_block(model)
         # Only parameters: a guide's parameter may have the name of a site of the model.
         own = handlers.substitute(model, substitute_fn=lambda site: params.get(site["name"]) if site["type"] == "param" else None)
-        self.model = handlers.seed(own, 0)
+        self.model = self.summed = handlers.seed(own, 0)
         try:
             self._trace(params)
-        except InputError:
+        except (InputError, MissingExtra):
             raise
         except Exception as error:
             raise InputError(
                 f"model failed when it was run once{place_of(error)}: {first_line(error)}; pass the arguments it was fitted with"
             ) from error
         if not self.sites:
-            raise InputError("model has no latent sites, so there is no posterior to judge; is everything observed?")
+            kind = "continuous latent sites" if self.discrete else "latent sites"
+            raise InputError(f"model has no {kind}, so there is no posterior to judge; is everything observed?")
         self.layout = Layout({name: site.unconstrained for name, site in self.sites.items()})
+        if self.discrete:
+            self.hidden = self._hidden()
 
     def _trace(self, params) -> None:
         try:
@@ -127,28 +138,40 @@ class Model:
 
         # Not drawn from the prior, which may be improper.
         started = handlers.substitute(self.model, substitute_fn=init_to_uniform())
-        for name, site in handlers.trace(_whole_plates()(started)).get_trace(*self.args, **self.kwargs).items():
+        trace = handlers.trace(_whole_plates()(started)).get_trace(*self.args, **self.kwargs)
+        for name, site in trace.items():
             if site["type"] == "param" and name not in params:
                 raise InputError(f"params lacks {name!r}, a numpyro.param of the model; pass all that svi.run(...).params holds")
             if site["type"] != "sample" or site["is_observed"]:
                 continue
             support = site["fn"].support
             if support.is_discrete:
-                raise InputError(
-                    f"model's latent site {name!r} is discrete ({_kind(site['fn'])}); gradients need a model in which it is "
-                    "summed out, for example with numpyro.distributions.MixtureSameFamily"
-                )
+                refuse_unsummable(name, site)
+                self.discrete[name] = jax.ShapeDtypeStruct(jnp.shape(site["value"]), jnp.result_type(site["value"]))
+                continue
             self.sites[name] = _Site(jnp.shape(site["value"]), jnp.shape(biject_to(support).inv(site["value"])), _dims(site))
+        if self.discrete:
+            self.summed = summed_out(self.model, list(self.discrete), trace)
+            self.model = self.summed.fn  # its discrete sites are marked, so that NumPyro has nothing to warn about
+
+    def _hidden(self) -> tuple[str, ...]:
+        from numpyro import handlers
+
+        middle = jnp.zeros(self.layout.dim)
+        shown = lambda discrete: self.constrain(middle, self.args, self.kwargs, handlers.substitute(self.model, data=discrete))  # noqa: E731
+        free = independent_of(self.discrete, shown)
+        return tuple(name for name in jax.eval_shape(shown, self.discrete) if name not in free)
 
     def logdensity(self, x, args, kwargs):
         from numpyro.infer.util import potential_energy
 
-        return -potential_energy(self.model, args, kwargs, self.layout.unflatten(x))
+        return -potential_energy(self.summed, args, kwargs, self.layout.unflatten(x), enum=bool(self.discrete))
 
-    def constrain(self, x, args, kwargs) -> dict:
+    def constrain(self, x, args, kwargs, model=None) -> dict:
         from numpyro.infer.util import constrain_fn
 
-        return constrain_fn(self.model, args, kwargs, self.layout.unflatten(x), return_deterministic=True)
+        found = constrain_fn(model or self.model, args, kwargs, self.layout.unflatten(x), return_deterministic=True)
+        return {name: value for name, value in found.items() if name not in self.hidden}
 
     def unconstrain(self, values: dict) -> Any:
         """One draw of the constrained latent sites as a flat vector."""
@@ -204,7 +227,24 @@ class Model:
 
         found = jax.tree_util.tree_leaves_with_path((dict(enumerate(self.args)), self.kwargs))
         arrays = {f"argument {jax.tree_util.keystr(path[1:], simple=True)}": leaf for path, leaf in found if np.ndim(leaf)}
-        return Origin(f"numpyro {__version__}", described({name: np.asarray(leaf) for name, leaf in arrays.items()}))
+        notes: tuple[str, ...] = ()
+        if self.discrete:
+            also = f", and what depends on it ({said(self.hidden)}) has no row" if self.hidden else ""
+            notes = (f"the model's discrete {said(self.discrete)} is summed out{also}",)
+        return Origin(f"numpyro {__version__}", described({name: np.asarray(leaf) for name, leaf in arrays.items()}), notes)
+
+
+def _refuse_block(model) -> None:
+    """What `block` hides would be drawn at random and taken for given."""
+    from numpyro import handlers
+
+    while model is not None:
+        if isinstance(model, handlers.block):
+            raise InputError(
+                "model is inside numpyro.handlers.block, which hides some of its sites (a guide of such a model holds that); "
+                "pass the model itself and the guide: diagnose(model, (guide, params), data=…)"
+            )
+        model = getattr(model, "fn", None)
 
 
 def _whole_plates():
@@ -221,13 +261,6 @@ def _whole_plates():
                 )
 
     return WholePlates
-
-
-def _kind(distribution) -> str:
-    """What the user wrote, inside what plates and batches make of it."""
-    while hasattr(distribution, "base_dist"):
-        distribution = distribution.base_dist
-    return type(distribution).__name__
 
 
 def _dims(site) -> tuple[str | None, ...]:

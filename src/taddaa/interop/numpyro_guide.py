@@ -52,9 +52,11 @@ def _refuse_other_guide(study: "Model", guide, params) -> None:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(
-            f"guide failed on these params and arguments{place_of(error)}: {first_line(error)}; do they belong together?"
-        ) from error
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> InputError:
+    return InputError(f"guide failed on these params and arguments{place_of(error)}: {first_line(error)}; do they belong together?")
 
 
 def _sites_of(study: "Model", trace, params) -> dict:
@@ -62,7 +64,7 @@ def _sites_of(study: "Model", trace, params) -> dict:
     missing = [name for name, site in trace.items() if site["type"] == "param" and name not in params]
     if missing:
         raise InputError(f"params lacks the guide's {said(missing)}; pass what svi.run(...).params holds for this guide")
-    values = {name: site["value"] for name, site in trace.items() if _is_latent(site)}
+    values = {name: site["value"] for name, site in trace.items() if _is_latent(site) and name not in study.discrete}
     _refuse_other_sites({name: jnp.shape(value) for name, value in values.items()}, {n: site.shape for n, site in study.sites.items()})
     return {name: values[name] for name in study.sites}
 
@@ -219,9 +221,7 @@ def _from_sites(study: "Model", guide, params) -> Sampler:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(
-            f"guide failed on these params and arguments{place_of(error)}: {first_line(error)}; do they belong together?"
-        ) from error
+        raise _failed(error) from error
     constant = np.flatnonzero(np.ptp(draws, axis=0) == 0)
     if constant.size:
         raise InputError(
