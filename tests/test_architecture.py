@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "taddaa"
 MAIN = (
     *("errors", "version", "files", "formulas", "problem", "moves", "plan", "settings", "chains.machine", "chains"),
-    *("verdict", "report", "show", "glancing", "identity", "diagnosis"),
+    *("verdict", "report", "show", "asked", "glancing", "identity", "study", "diagnosis"),
 )
 # Side rooms: the main path never imports them, and they see only so much of it and of each other.
 SIDE = {

@@ -5,21 +5,20 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from .asked import as_asked
 from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
-from .chains.machine.placement import clear_failure, clear_loss, refuse_forked
-from .errors import InputError, kindly, whole_seed
+from .chains.machine.placement import computing
+from .errors import InputError, kindly
 from .moves.precondition import Fisher, Metric
-from .problem.approximation import Approximation, as_approximation
-from .problem.drawn import drawn, refuse_misshapen, refuse_unrepresentable
-from .problem.framework import as_problem
-from .problem.functional import Functional, as_functionals
-from .problem.target import Target, as_target
+from .problem.approximation import Approximation
+from .problem.drawn import drawn, refuse_unrepresentable
+from .problem.functional import Functional
+from .problem.target import Target
 from .report.glance import Glance, rows_of
-from .settings import Settings, as_settings, with_tolerance
+from .settings import Settings
 from .verdict.asking import ask, refuse_nan
 from .verdict.first_look import LEAST, LOOKED_AT, first_look
 from .verdict.questions import Questions
@@ -46,18 +45,9 @@ def glance(
         settings: of these, the tolerances and the precision count.
         seed: the same seed gives the same estimates.
     """
-    settings = as_settings(settings) if tolerance is None else with_tolerance(as_settings(settings), tolerance)
-    target, approximation = as_problem(target, approximation, data)
-    approximation = as_approximation(approximation)
-    refuse_misshapen(approximation)
-    target = as_target(target, approximation.dim)
-    if target.dim != approximation.dim:
-        raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
-    functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
-    refuse_forked()
-    if isinstance(jnp.zeros(()), jax.core.Tracer):
-        raise InputError("glance cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
-    with jax.enable_x64(settings.precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+    asked = as_asked("glance", target, approximation, functionals, settings, seed, tolerance, data, var_names)
+    target, approximation, functionals, settings, seed = asked
+    with computing(settings.precision):
         target.check()
         wanted = Fisher().pilots(target.dim, LOOKED_AT)
         engine = Engine(target, settings.kernel, wanted, seed, settings.precision, Meter(), 1)
