@@ -2,6 +2,7 @@
 
     python studies/calibrate.py            # minutes; stopped runs go on where they were
     python studies/calibrate.py --quick    # one seed, for a look
+    python studies/calibrate.py --quick --only blr,funnel --page look.md    # of some targets, and elsewhere
 
 Every cell (target × approximation × method) is stored under .calibration with a key of the package's source, so that a
 changed package is measured anew. The page docs/calibration.md is written by this command and never edited.
@@ -11,6 +12,7 @@ import argparse
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,33 +26,44 @@ from taddaa.files import write_whole
 STORE = ROOT / ".calibration"
 PAGE = ROOT / "docs" / "calibration.md"
 PICTURE = ROOT / "docs" / "img" / "calibration.png"
+WIDTHS = ROOT / "docs" / "img" / "widths.png"
 METHODS = {"ours": taddaa.Settings(), "paper": taddaa.Settings.paper()}
 SEEDS, EXACT_SEEDS = 5, 40  # a cell; exact approximations need many for a rate of false alarms
 LARGE = 100  # dimensions, from which 5 seeds must do
 SHOWN = 20  # parameters of each target that count, so that large targets do not drown small ones
 MATERIAL, OVER = 0.3, 0.1  # an error worth finding; a bound this far above the truth is false
 KHAT_LARGEST = 256
+REFERENCE_DRAWS = 10_000  # behind the truth of the reference posteriors, which is not known better than they tell it
+TOLERANCE = {"mean": taddaa.Settings().mean_tolerance, "variance": taddaa.Settings().variance_tolerance}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed a cell")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", default="", help="targets whose names hold one of these, separated by commas")
+    parser.add_argument("--page", type=Path, default=PAGE, help="where the page goes, its pictures beside it in img/")
+    given = parser.parse_args()
+    quick = given.quick
     STORE.mkdir(exist_ok=True)
     begun, key = time.time(), source_key()
     rows: list[dict[str, Any]] = []
-    for problem in problems():
+    for problem in (problem for problem in problems() if any(part in problem.name for part in given.only.split(","))):
         for kind, make in problem.approximations().items():
             seeds = 1 if quick else EXACT_SEEDS if kind == "exact" and problem.target.dim < LARGE else SEEDS
-            for method, settings in METHODS.items():
+            for method, settings in methods_for(kind).items():
                 cell = STORE / f"{key}-{problem.name.replace(' ', '_')}-{kind.replace(' ', '_')}-{method}-{seeds}.json"
                 if not cell.exists():
                     found = [row for seed in range(seeds) for row in judge(problem, kind, make(seed), method, settings, seed)]
                     write_whole(cell, json.dumps(found))
                 rows += json.loads(cell.read_text())
         print(f"{time.time() - begun:6.0f} s  {problem.name}", flush=True)
-    page(pd.DataFrame(rows))
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    page(pd.DataFrame(rows), given.page)
+    print(f"wrote {given.page}")
+
+
+def methods_for(kind: str) -> dict[str, taddaa.Settings]:
+    """What is compared: for mean-field fits also plain intervals, for the picture of widths."""
+    return {**METHODS, "plain": taddaa.Settings(interval="plain")} if kind == "mean-field" else METHODS
 
 
 def judge(problem: Problem, kind: str, approximation, method: str, settings: taddaa.Settings, seed: int) -> list[dict[str, Any]]:
@@ -69,11 +82,29 @@ def judge(problem: Problem, kind: str, approximation, method: str, settings: tad
         "check": all(check.passed for check in report.checks),
         "khat": k_hat(problem, approximation, seed) if method == "ours" else None,
     }
+    truth = np.concatenate([problem.mean, problem.sd**2])
     return [
-        {**common, "functional": row.functional, "error": float(e), "bound": row.bound / float(u), "verdict": row.verdict}
-        for i, (row, e, u) in enumerate(zip(report.rows, errors, unit, strict=True))
+        {
+            **common,
+            "functional": row.functional,
+            "error": float(e),
+            "bound": row.bound / float(u),
+            "verdict": row.verdict,
+            "detectable": row.detectable / float(u),
+            **right_value(row, float(right), float(u), problem.truth_known),
+        }
+        for i, (row, e, u, right) in enumerate(zip(report.rows, errors, unit, truth, strict=True))
         if i % len(problem.sd) < SHOWN
     ]
+
+
+def right_value(row, truth: float, unit: float, known: bool) -> dict[str, Any]:
+    """How far the corrected value is from the truth, and whether its interval holds; three standard errors of the truth are allowed."""
+    scale = (lambda value: np.log(np.maximum(value, 1e-300))) if row.functional == "variance" else lambda value: value / unit
+    low, value, high = (float(scale(part)) for part in (row.corrected_lower, row.corrected, row.corrected_upper))
+    slack = 0.0 if known else 3 * np.sqrt((2.0 if row.functional == "variance" else 1.0) / REFERENCE_DRAWS)
+    away, right = abs(value - float(scale(truth))), float(scale(truth))
+    return {"away": away, "holds": bool(low - slack <= right <= high + slack)} if np.isfinite(away) else {"away": None, "holds": None}
 
 
 def k_hat(problem: Problem, approximation, seed: int) -> float | None:
@@ -96,8 +127,11 @@ def k_hat(problem: Problem, approximation, seed: int) -> float | None:
 # The page ---------------------------------------------------------------------------------------------------------------
 
 
-def page(rows: pd.DataFrame) -> None:
-    draw(rows)
+def page(everything: pd.DataFrame, to: Path) -> None:
+    rows = everything[everything.method != "plain"]
+    pictures = to.parent / "img"
+    draw(rows, pictures / PICTURE.name)
+    draw_widths(everything, pictures / WIDTHS.name)
     sections = [
         "# Calibration: how often it is right",
         "Written by `make calibrate`; do not edit. Every target here has a known truth (closed form, exact draws, or long reference "
@@ -114,6 +148,14 @@ def page(rows: pd.DataFrame) -> None:
         "- **alarmed**: reports with any *error* verdict (for exact approximations: false alarms).\n"
         "- **gradients**: in units of the paper's N·T.",
         "![Bounds against true errors](img/calibration.png)",
+        "## Right values",
+        "Of *ours*. **detectable**: median, of means in posterior standard deviations and of log variances. **off by**: how far the "
+        "right values are from the truth, median and 90 % quantile, where they were trusted. **all hold**: reports all of whose right "
+        "values have intervals that contain the truth (nominal 95 %; the truth of reference posteriors is itself known to 0.01). "
+        "**wrongly within**: rows *within tolerance* whose true error is over it. **undecided**: rows that end in *no error found*.",
+        table(summary(rows[rows.method == "ours"], ["kind"], right_values)),
+        table(summary(rows[rows.method == "ours"], ["family", "kind"], right_values)),
+        "![Detectable errors of mean-field fits with plain intervals and with sharper ones](img/widths.png)",
         "## By family of targets",
         table(summary(rows[rows.method == "ours"], ["family", "kind"])),
         "## Beside k-hat",
@@ -123,11 +165,30 @@ def page(rows: pd.DataFrame) -> None:
         "## Where it still fails, and why",
         failures(rows),
     ]
-    write_whole(PAGE, "\n\n".join(sections) + "\n")
+    write_whole(to, "\n\n".join(sections) + "\n")
 
 
-def summary(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    return pd.DataFrame([{**dict(zip(by, key, strict=True)), **characteristics(group)} for key, group in rows.groupby(by, sort=False)])
+def summary(rows: pd.DataFrame, by: list[str], of: Callable[[pd.DataFrame], dict[str, str]] | None = None) -> pd.DataFrame:
+    of = characteristics if of is None else of
+    return pd.DataFrame([{**dict(zip(by, key, strict=True)), **of(group)} for key, group in rows.groupby(by, sort=False)])
+
+
+def right_values(rows: pd.DataFrame) -> dict[str, str]:
+    trusted = rows[rows.away.notna() & (rows.verdict != "untrusted")]
+    means, variances = (trusted[trusted.functional == name] for name in ("mean", "variance"))
+    holds = trusted.groupby(["problem", "kind", "seed"]).holds.agg(lambda held: bool(held.astype(bool).all()))
+    within = rows[rows.verdict == "within tolerance"]
+    wrongly = within.error > within.functional.map(TOLERANCE) * (1 + 1e-9)
+    off = lambda part: f"{part.away.median():.4f}, {part.away.quantile(0.9):.4f}" if len(part) else "—"  # noqa: E731
+    return {
+        "detectable mean": f"{means.detectable.median():.3f}" if len(means) else "—",
+        "log variance": f"{variances.detectable.median():.3f}" if len(variances) else "—",
+        "means off by": off(means),
+        "log variances off by": off(variances),
+        "all hold": percent(holds.mean()) if len(holds) else "—",
+        "wrongly within": f"{wrongly.sum()} of {len(within):,}",
+        "undecided": percent((rows.verdict == "no error found").mean()),
+    }
 
 
 def characteristics(rows: pd.DataFrame) -> dict[str, str]:
@@ -200,7 +261,33 @@ def failures(rows: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n\n" + why
 
 
-def draw(rows: pd.DataFrame) -> None:
+def draw_widths(rows: pd.DataFrame, to: Path) -> None:
+    """What would have been detected in mean-field fits, target by target: plain intervals and sharper ones."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    some = rows[(rows.kind == "mean-field") & rows.method.isin(["plain", "ours"]) & np.isfinite(rows.detectable)]
+    names = list(dict.fromkeys(some.problem))
+    figure, axes = plt.subplots(1, 2, figsize=(9, 1 + 0.24 * len(names)), sharey=True, layout="constrained")
+    for axis, (functional, limit) in zip(axes, TOLERANCE.items(), strict=True):
+        middle = some[some.functional == functional].groupby(["problem", "method"]).detectable.median()
+        for place, name in enumerate(names):
+            before, after = (middle.get((name, method), np.nan) for method in ("plain", "ours"))
+            axis.plot([before, after], [place, place], color="#999999", linewidth=1)
+            axis.plot(before, place, "o", color="white", markeredgecolor="#D55E00", label="plain" if place == 0 else None)
+            axis.plot(after, place, "o", color="#0072B2", label="sharper" if place == 0 else None)
+        axis.axvline(limit, color="black", linewidth=0.8, linestyle=":")
+        axis.set(xscale="log", title="means, in sd" if functional == "mean" else "log variances", xlabel="detectable error (median row)")
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].legend(frameon=False)
+    to.parent.mkdir(exist_ok=True)
+    figure.savefig(to, dpi=110)
+    plt.close(figure)
+
+
+def draw(rows: pd.DataFrame, to: Path) -> None:
     """Bounds against true errors, ours beside the paper's; a point above the diagonal is a false bound."""
     import matplotlib
 
@@ -208,7 +295,7 @@ def draw(rows: pd.DataFrame) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained")
-    colours = {"error": "#0072B2", "no error found": "#999999", "untrusted": "#D55E00"}
+    colours = {"error": "#0072B2", "within tolerance": "#009E73", "no error found": "#999999", "untrusted": "#D55E00"}
     for axis, method in zip(axes, METHODS, strict=True):
         some = rows[(rows.method == method) & (rows.kind != "exact")]
         for verdict, colour in colours.items():
@@ -218,8 +305,8 @@ def draw(rows: pd.DataFrame) -> None:
         axis.set(xscale="log", yscale="log", xlim=(0.009, 12), ylim=(0.009, 12), title=method, xlabel="true error + 0.01")
     axes[0].set_ylabel("bound + 0.01")
     axes[0].legend(markerscale=3, frameon=False, loc="upper left")
-    PICTURE.parent.mkdir(exist_ok=True)
-    figure.savefig(PICTURE, dpi=110)
+    to.parent.mkdir(exist_ok=True)
+    figure.savefig(to, dpi=110)
     plt.close(figure)
 
 

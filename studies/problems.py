@@ -27,6 +27,7 @@ class Problem:
     mean: np.ndarray
     covariance: np.ndarray
     draw: Callable[[int, int], np.ndarray]
+    truth_known: bool = True  # to the last digit, not from draws
 
     @property
     def sd(self) -> np.ndarray:
@@ -167,7 +168,7 @@ def _from_draws(name: str, family: str, target: Target, draws: np.ndarray) -> Pr
     def draw(seed, n):
         return draws[np.random.default_rng(seed).permutation(len(draws))[:n]]
 
-    return Problem(name, family, target, draws.mean(axis=0), np.atleast_2d(np.cov(draws.T)), draw)
+    return Problem(name, family, target, draws.mean(axis=0), np.atleast_2d(np.cov(draws.T)), draw, truth_known=False)
 
 
 def problems() -> Iterator[Problem]:
