@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from calibration_pictures import draw_bounds, draw_widths
+from fit_models import FIT_MODELS
+from fits import INTRODUCTION, measured
 from problems import ROOT, Problem, problems
 
 import taddaa
@@ -25,8 +28,6 @@ from taddaa.files import write_whole
 
 STORE = ROOT / ".calibration"
 PAGE = ROOT / "docs" / "calibration.md"
-PICTURE = ROOT / "docs" / "img" / "calibration.png"
-WIDTHS = ROOT / "docs" / "img" / "widths.png"
 METHODS = {"ours": taddaa.Settings(), "paper": taddaa.Settings.paper()}
 SEEDS, EXACT_SEEDS = 5, 40  # a cell; exact approximations need many for a rate of false alarms
 LARGE = 100  # dimensions, from which 5 seeds must do
@@ -40,7 +41,7 @@ TOLERANCE = {"mean": taddaa.Settings().mean_tolerance, "variance": taddaa.Settin
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed a cell")
-    parser.add_argument("--only", default="", help="targets whose names hold one of these, separated by commas")
+    parser.add_argument("--only", default="", help="targets and fits whose names hold one of these, separated by commas")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the page goes, its pictures beside it in img/")
     given = parser.parse_args()
     quick = given.quick
@@ -57,7 +58,8 @@ def main() -> None:
                     write_whole(cell, json.dumps(found))
                 rows += json.loads(cell.read_text())
         print(f"{time.time() - begun:6.0f} s  {problem.name}", flush=True)
-    page(pd.DataFrame(rows), given.page)
+    fits = measured(STORE, key, [name for name in FIT_MODELS if any(part in name for part in given.only.split(","))])
+    page(pd.DataFrame(rows), fits, given.page)
     print(f"wrote {given.page}")
 
 
@@ -127,11 +129,12 @@ def k_hat(problem: Problem, approximation, seed: int) -> float | None:
 # The page ---------------------------------------------------------------------------------------------------------------
 
 
-def page(everything: pd.DataFrame, to: Path) -> None:
+def page(everything: pd.DataFrame, fits: pd.DataFrame, to: Path) -> None:
     rows = everything[everything.method != "plain"]
     pictures = to.parent / "img"
-    draw(rows, pictures / PICTURE.name)
-    draw_widths(everything, pictures / WIDTHS.name)
+    pictures.mkdir(exist_ok=True)
+    draw_bounds(rows, pictures / "calibration.png", list(METHODS))
+    draw_widths(everything, pictures / "widths.png", TOLERANCE)
     sections = [
         "# Calibration: how often it is right",
         "Written by `make calibrate`; do not edit. Every target here has a known truth (closed form, exact draws, or long reference "
@@ -148,6 +151,7 @@ def page(everything: pd.DataFrame, to: Path) -> None:
         "- **alarmed**: reports with any *error* verdict (for exact approximations: false alarms).\n"
         "- **gradients**: in units of the paper's N·T.",
         "![Bounds against true errors](img/calibration.png)",
+        "Brackets of coupled pairs, and how often they hold: [measured](certificate.md#measured).",
         "## Right values",
         "Of *ours*. **detectable**: median, of means in posterior standard deviations and of log variances. **off by**: how far the "
         "right values are from the truth, median and 90 % quantile, where they were trusted. **all hold**: reports all of whose right "
@@ -156,6 +160,9 @@ def page(everything: pd.DataFrame, to: Path) -> None:
         table(summary(rows[rows.method == "ours"], ["kind"], right_values)),
         table(summary(rows[rows.method == "ours"], ["family", "kind"], right_values)),
         "![Detectable errors of mean-field fits with plain intervals and with sharper ones](img/widths.png)",
+        "## Real fits",
+        INTRODUCTION,
+        table(fits),
         "## By family of targets",
         table(summary(rows[rows.method == "ours"], ["family", "kind"])),
         "## Beside k-hat",
@@ -259,55 +266,6 @@ def failures(rows: pd.DataFrame) -> str:
         "moments are not found. One of two separated modes cannot be seen from within it: `other_starts=` is the remedy."
     )
     return "\n".join(lines) + "\n\n" + why
-
-
-def draw_widths(rows: pd.DataFrame, to: Path) -> None:
-    """What would have been detected in mean-field fits, target by target: plain intervals and sharper ones."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    some = rows[(rows.kind == "mean-field") & rows.method.isin(["plain", "ours"]) & np.isfinite(rows.detectable)]
-    names = list(dict.fromkeys(some.problem))
-    figure, axes = plt.subplots(1, 2, figsize=(9, 1 + 0.24 * len(names)), sharey=True, layout="constrained")
-    for axis, (functional, limit) in zip(axes, TOLERANCE.items(), strict=True):
-        middle = some[some.functional == functional].groupby(["problem", "method"]).detectable.median()
-        for place, name in enumerate(names):
-            before, after = (middle.get((name, method), np.nan) for method in ("plain", "ours"))
-            axis.plot([before, after], [place, place], color="#999999", linewidth=1)
-            axis.plot(before, place, "o", color="white", markeredgecolor="#D55E00", label="plain" if place == 0 else None)
-            axis.plot(after, place, "o", color="#0072B2", label="sharper" if place == 0 else None)
-        axis.axvline(limit, color="black", linewidth=0.8, linestyle=":")
-        axis.set(xscale="log", title="means, in sd" if functional == "mean" else "log variances", xlabel="detectable error (median row)")
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].legend(frameon=False)
-    to.parent.mkdir(exist_ok=True)
-    figure.savefig(to, dpi=110)
-    plt.close(figure)
-
-
-def draw(rows: pd.DataFrame, to: Path) -> None:
-    """Bounds against true errors, ours beside the paper's; a point above the diagonal is a false bound."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained")
-    colours = {"error": "#0072B2", "within tolerance": "#009E73", "no error found": "#999999", "untrusted": "#D55E00"}
-    for axis, method in zip(axes, METHODS, strict=True):
-        some = rows[(rows.method == method) & (rows.kind != "exact")]
-        for verdict, colour in colours.items():
-            part = some[some.verdict == verdict].sample(frac=1, random_state=0)[:3000]
-            axis.scatter(part.error + 0.01, part.bound + 0.01, s=5, alpha=0.4, color=colour, label=verdict, rasterized=True)
-        axis.plot([0.01, 10], [0.01, 10], color="black", linewidth=0.8)
-        axis.set(xscale="log", yscale="log", xlim=(0.009, 12), ylim=(0.009, 12), title=method, xlabel="true error + 0.01")
-    axes[0].set_ylabel("bound + 0.01")
-    axes[0].legend(markerscale=3, frameon=False, loc="upper left")
-    to.parent.mkdir(exist_ok=True)
-    figure.savefig(to, dpi=110)
-    plt.close(figure)
 
 
 def table(frame: pd.DataFrame) -> str:
