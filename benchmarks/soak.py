@@ -1,4 +1,5 @@
-"""Many small diagnoses in one process: memory, open files and threads must not grow, nor must objects of ours stay behind.
+"""Many small diagnoses in one process: memory, open files, threads and compiled programs must not grow, nor must objects of ours stay
+behind.
 
     python benchmarks/soak.py               # 1,000 of them; minutes
     python benchmarks/soak.py --count 200
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,6 +35,7 @@ class Look(NamedTuple):
     threads: int
     files: int
     objects: int  # of ours that are alive
+    programs: int  # that JAX keeps, ours and its own
 
 
 def look(done: int) -> Look:
@@ -42,7 +45,8 @@ def look(done: int) -> Look:
     threads = int(status.split("Threads:")[1].split()[0])
     alive = sum(isinstance(thing, OURS) for thing in gc.get_objects())
     files = len(list(Path("/proc/self/fd").iterdir()))
-    return Look(done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, threads, files, alive)
+    programs = len(jax.devices()[0].client.live_executables())
+    return Look(done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, threads, files, alive, programs)
 
 
 def target() -> taddaa.Target:
@@ -61,10 +65,10 @@ def soak(count: int) -> list[Look]:
         assert len(str(report)) > 100 and len(report.to_json()) > 1000 and len(report._repr_html_()) > 1000
         del chosen, report
         if number in marks:
-            looks.append(look(number))
+            seen = look(number)
+            looks.append(seen)
             print(
-                f"{looks[-1].done:>6} {looks[-1].megabytes:>9.1f} {looks[-1].threads:>8} {looks[-1].files:>6} {looks[-1].objects:>8}",
-                flush=True,
+                f"{seen.done:>6} {seen.megabytes:>9.1f} {seen.threads:>8} {seen.files:>6} {seen.objects:>8} {seen.programs:>9}", flush=True
             )
     return looks
 
@@ -73,14 +77,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     count = parser.parse_args().count
-    print(f"{'done':>6} {'MB':>9} {'threads':>8} {'files':>6} {'objects':>8}")
+    print(f"{'done':>6} {'MB':>9} {'threads':>8} {'files':>6} {'objects':>8} {'programs':>9}")
     begun = time.monotonic()
     judged = [each for each in soak(count) if each.done > count / 4]
     done = np.array([each.done for each in judged])
     slope = 1e6 * float(np.polyfit(done, [each.megabytes for each in judged], 1)[0])
     print(f"{slope:,.0f} bytes of memory a diagnosis, {time.monotonic() - begun:.0f} s in all")
     first, last = judged[0], judged[-1]
-    grown = [name for name in ("threads", "files", "objects") if getattr(last, name) > getattr(first, name)]
+    grown = [name for name in ("threads", "files", "objects", "programs") if getattr(last, name) > getattr(first, name)]
     grown += ["memory"] * (slope > MOST_BYTES) + ["Python threads"] * (threading.active_count() > 1)
     print(f"grew: {', '.join(grown)}" if grown else "nothing grew")
     return bool(grown)

@@ -349,6 +349,17 @@ def test_a_report_of_the_first_version_still_reads(report):
     same(old, Report.from_json(old.to_json()))
 
 
+def test_an_older_reports_only_limit_may_be_its_lower_one(report):
+    """Acceptance had the nearer of its two as its cutoff."""
+    content = json.loads(report.to_json())
+    content["version"] = 2
+    for check in content["checks"]:
+        del check["least"], check["each"]
+        if check["name"] == "acceptance":
+            check.update(value=0.4, cutoff=0.2, passed=True)
+    assert "acceptance: 0.40, should be 0.20 to ∞" in str(Report.from_json(json.dumps(content)))
+
+
 def damaged(report, **changes):
     return json.dumps(json.loads(report.to_json()) | changes)
 

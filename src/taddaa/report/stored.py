@@ -145,7 +145,10 @@ def _made(kind: type, stored: dict[str, Any]) -> Any:
 
 def _check(stored: dict[str, Any]) -> Check:
     rows, each = (None if stored.get(name) is None else tuple(map(_number, stored[name])) for name in ("rows", "each"))
-    return replace(_made(Check, stored), rows=rows, each=each)
+    check = replace(_made(Check, stored), rows=rows, each=each)
+    if "least" in stored or check.passed == (check.value <= check.cutoff):
+        return check
+    return replace(check, least=check.cutoff, cutoff=math.inf)  # before version 3 a check's only limit could be its lower one
 
 
 def _handover(handover: Handover) -> dict[str, Any]:
