@@ -30,3 +30,19 @@ def verdicts(report) -> list[tuple[str, str]]:
 def same_up_to_constant(found: np.ndarray, expected: np.ndarray) -> bool:
     difference = np.asarray(found) - np.asarray(expected)
     return bool(np.ptp(difference) < 1e-9 * np.max(np.abs(expected)))
+
+
+def moments() -> dict[str, tuple[float, float]]:
+    """Posterior mean and standard deviation of mu and log tau: given tau all else is normal, and tau is integrated over a grid."""
+    log_tau = np.linspace(-15, 8, 40_001)
+    variance = ERROR[:, None] ** 2 + np.exp(2 * log_tau)
+    precision = 1 / 25 + np.sum(1 / variance, axis=0)
+    mu = np.sum(EFFECT[:, None] / variance, axis=0) / precision
+    prior = log_tau - np.log1p(np.exp(2 * log_tau) / 25)
+    apart = -0.5 * np.sum(np.log(variance) + EFFECT[:, None] ** 2 / variance, axis=0)
+    likelihood = apart - 0.5 * np.log(precision) + 0.5 * precision * mu**2
+    weight = np.exp(prior + likelihood - np.max(prior + likelihood))
+    weight /= weight.sum()
+    mean_mu, mean_tau = np.sum(weight * mu), np.sum(weight * log_tau)
+    sd_mu = np.sqrt(np.sum(weight * (1 / precision + (mu - mean_mu) ** 2)))
+    return {"mu": (float(mean_mu), float(sd_mu)), "tau": (float(mean_tau), float(np.sqrt(np.sum(weight * (log_tau - mean_tau) ** 2))))}

@@ -1,5 +1,7 @@
 """from_stan: names, order and scale are Stan's. Most tests need a compiled program: `make test-stan`."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -10,6 +12,7 @@ from eight import EFFECT, ERROR, MEAN, SD, plain_logdensity, points, same_up_to_
 
 import taddaa
 from frameworks import need
+from taddaa.interop import pystan
 
 SCHOOLS = (Path(__file__).parents[2] / "examples" / "eight_schools.stan").read_text()
 
@@ -186,6 +189,18 @@ def test_pystan_says_the_same_as_bridgestan(schools):
         values = jax.vmap(target.constrain)(rows)
     np.testing.assert_allclose(found, [schools.log_density(x) for x in rows], rtol=1e-12)
     np.testing.assert_allclose(values["theta"], constrained(schools, rows)[:, 10:], rtol=1e-12)
+
+
+def test_a_worker_ends_though_a_fork_holds_its_pipe():
+    """As PyStan's own forks do once it has sampled; without being asked, the worker would wait for ever, and so would Python at its end."""
+    worker = subprocess.Popen([sys.executable, "-m", "taddaa.interop.pystan"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(["sleep", "60"], pass_fds=[worker.stdin.fileno()])
+    try:
+        pystan._stop(worker)
+    finally:
+        holder.kill()
+        holder.wait()
+    assert worker.returncode == 0  # it was not killed
 
 
 def test_models_that_are_none():

@@ -4,6 +4,7 @@ PyStan's own server takes 3 ms a call, its compiled module 0.02 ms; but that mod
 loaded it (another one crashes the interpreter), and JAX calls back from threads. So it gets a main thread elsewhere.
 """
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, require
+
+PATIENCE = 10.0  # seconds for a worker to end
 
 
 class PyStan:
@@ -51,9 +54,16 @@ class PyStan:
 
 
 def _stop(worker) -> None:
-    worker.stdin.close()  # the worker ends at the end of its input
+    """Ask the worker to end. The end of its input would not reach it: PyStan forks when it samples, and its forks hold the pipe too."""
+    with contextlib.suppress(OSError):
+        pickle.dump(None, worker.stdin)
+        worker.stdin.close()
     worker.stdout.close()
-    worker.wait()
+    try:
+        worker.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
 
 
 class Module:
@@ -124,6 +134,8 @@ def serve(questions, answers) -> None:
         try:
             question = pickle.load(questions)
         except EOFError:
+            return
+        if question is None:
             return
         try:
             if question[0] == "open":
