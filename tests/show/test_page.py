@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
+from itertools import pairwise
 from urllib.parse import unquote
 
 import pandas
@@ -339,6 +340,21 @@ def test_filtering_by_every_verdict(opened):
         browser.run(SET, "verdict", verdict)
         called = [text.removeprefix(f"{SYMBOL[verdict]} ") for text in browser.run(CELLS, 3)]
         assert len(called) == count and all(text.endswith(verdict) and (text != verdict) == (verdict == ERROR) for text in called)
+
+
+def test_a_notebooks_own_rules_do_not_tear_the_answer_apart(browser, tmp_path):  # noqa: F811
+    """Jupyter lays terms beside their descriptions, a fifth of the width each, and all cells to the right."""
+    rules = "<style>.n dt{float:left;width:20%} .n dd{float:left;width:80%} .n td,.n th{text-align:right}</style>"
+    path = tmp_path / "notebook.html"
+    path.write_text(f'<meta charset="utf-8">{rules}<div class="n">{report_to_fragment(demo_report())}</div>', encoding="utf-8")
+    for width in (1440, 390):
+        browser.view(width, 900)
+        browser.open(path)
+        ends = browser.run(
+            "return [...document.querySelectorAll('dt, dd')].map(e => [e.getBoundingClientRect().top, e.getBoundingClientRect().bottom])"
+        )
+        assert len(ends) >= 4 and all(below[0] >= above[1] - 1 for above, below in pairwise(ends))
+        assert browser.run("return getComputedStyle(document.querySelector('td')).textAlign") == "left"
 
 
 def test_nasty_names_in_the_browser(opened):

@@ -16,9 +16,10 @@ from .svg import clean
 SHORT = 15  # in a notebook
 NOTEBOOK_INK = {"error": "#d0561b", "slight": "#a8763e", "untrusted": "#a87a00", "fine": "#2a86c8", "within": "#0f9468"}
 NOTEBOOK_STYLE = (
+    ".taddaa-report dt,.taddaa-report dd{float:none;width:auto}"  # Jupyter lays them side by side
     ".taddaa-report dt{font-weight:600}.taddaa-report dd{margin:0 0 .4em 1.2em}.taddaa-report dd p{margin:0}"
     ".taddaa-report td,.taddaa-report th{text-align:right;padding:.15em .5em}"
-    ".taddaa-report .word{text-align:left}.taddaa-report td.said{font-weight:600}"
+    ".taddaa-report td.word,.taddaa-report th.word{text-align:left}.taddaa-report td.said{font-weight:600}"
     ".taddaa-report pre{margin:.1em 0;white-space:pre-wrap;background:none}"
 )
 

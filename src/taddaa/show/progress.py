@@ -1,9 +1,11 @@
 """Progress of a diagnosis: one line on a terminal or in a notebook, with an estimate of the time left. It imports nothing slow."""
 
+import contextvars
 import shutil
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -41,26 +43,34 @@ def watched(progress: Any, planned: str = "") -> Iterator[Callable[["Progress"],
         yield None
 
 
-class ProgressLine:
-    """A context that shows one line on a terminal once work takes longer than two seconds; call it with a `Progress`.
+class Drawn(ABC):
+    """A context that shows how the work goes once it takes longer than two seconds; call it with a `Progress`.
 
-    What the first look says stands above it.
+    A thread draws, so that time is seen to pass while programs are compiled and nothing is reported.
     """
 
-    def __init__(self, stream: TextIO, planned: str = "", patience: float = QUIET_SECONDS):
-        self._stream, self._planned, self._patience = stream, planned, patience
+    def __init__(self, planned: str, patience: float, redraw: float):
+        self._planned, self._patience, self._redraw = planned, patience, redraw
         self._latest: Progress | None = None
-        self._pace = Pace()
+        self._pace, self._look = Pace(), ""
         self._stop = threading.Event()
-        self._shown, self._look, self._look_shown = False, "", False
-        self._thread = threading.Thread(target=self._draw_until_stopped, daemon=True)
+        # In the caller's context: a notebook tells by it to which cell an output belongs.
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._draw_until_stopped,), daemon=True)
+
+    @abstractmethod
+    def _draw(self, look: str, told: str) -> None:
+        """Show what the first look said (or nothing) and one line, in the place of what was shown before."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Take away what was shown, if anything was."""
 
     def __call__(self, progress: "Progress") -> None:
         self._pace.note(progress, time.monotonic())
         self._latest = progress
         self._look = progress.look or self._look
 
-    def __enter__(self) -> "ProgressLine":
+    def __enter__(self) -> "Drawn":
         self._started = time.monotonic()
         self._thread.start()
         return self
@@ -68,56 +78,56 @@ class ProgressLine:
     def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
-        if self._shown:
-            self._stream.write("\r\033[K" + "\033[1A\033[K" * self._look_shown)
-            self._stream.flush()
+        self._clear()
 
     def _draw_until_stopped(self) -> None:
         wait = self._patience
         while not self._stop.wait(wait):
-            wait = REDRAW_SECONDS
+            wait = self._redraw
             now = time.monotonic()
-            width = shutil.get_terminal_size().columns
-            if self._look and not self._look_shown:  # a line of its own above the one that is drawn again and again
-                self._stream.write("\r\033[K" + self._look[: width - 1] + "\n")
-                self._look_shown = True
-            text = line(self._latest, now - self._started, self._planned, self._pace.left(now))
-            self._stream.write("\r\033[K" + text[: width - 1])
+            self._draw(self._look, line(self._latest, now - self._started, self._planned, self._pace.left(now)))
+
+
+class ProgressLine(Drawn):
+    """One line on a terminal; what the first look says stands above it."""
+
+    def __init__(self, stream: TextIO, planned: str = "", patience: float = QUIET_SECONDS):
+        super().__init__(planned, patience, REDRAW_SECONDS)
+        self._stream, self._shown, self._look_shown = stream, False, False
+
+    def _draw(self, look: str, told: str) -> None:
+        width = shutil.get_terminal_size().columns
+        if look and not self._look_shown:  # a line of its own above the one that is drawn again and again
+            self._stream.write("\r\033[K" + look[: width - 1] + "\n")
+            self._look_shown = True
+        self._stream.write("\r\033[K" + told[: width - 1])
+        self._stream.flush()
+        self._shown = True
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._stream.write("\r\033[K" + "\033[1A\033[K" * self._look_shown)
             self._stream.flush()
-            self._shown = True
 
 
-class NotebookLine:
+class NotebookLine(Drawn):
     """The same in a notebook: one output that is replaced as the work goes on, and is empty at the end."""
 
-    def __init__(self, display: Any, planned: str = ""):
-        self._display, self._planned, self._pace = display, planned, Pace()
-        self._handle: Any = None
-        self._drawn, self._look = 0.0, ""
+    def __init__(self, display: Any, planned: str = "", patience: float = QUIET_SECONDS, redraw: float = NOTEBOOK_SECONDS):
+        super().__init__(planned, patience, redraw)
+        self._display, self._handle, self._text = display, None, ""
 
-    def __enter__(self) -> "NotebookLine":
-        self._started = time.monotonic()
-        return self
-
-    def __call__(self, progress: "Progress") -> None:
-        now = time.monotonic()
-        self._pace.note(progress, now)
-        if now - self._started < QUIET_SECONDS or now - self._drawn < NOTEBOOK_SECONDS:
-            return
-        self._drawn = now
-        self._look = progress.look or self._look
-        told = line(progress, now - self._started, self._planned, self._pace.left(now))
-        self._show("\n".join(filter(None, (self._look, told))))
-
-    def __exit__(self, *_) -> None:
-        if self._handle is not None:
-            self._show("")
-
-    def _show(self, text: str) -> None:
+    def _draw(self, look: str, told: str) -> None:
+        text = "\n".join(filter(None, (look, told)))
         if self._handle is None:
             self._handle = self._display({"text/plain": text}, raw=True, display_id=True)
-        else:
+        elif text != self._text:
             self._handle.update({"text/plain": text}, raw=True)
+        self._text = text
+
+    def _clear(self) -> None:
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
 
 
 class Pace:
