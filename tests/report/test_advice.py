@@ -176,6 +176,22 @@ def test_a_bounded_parameter_is_told_to_be_moved_to_an_unbounded_scale():
     assert taddaa.diagnose(free, Gaussian([0.0], [0.8]), settings=Settings(chains=80)).usable
 
 
+def test_where_starts_disagree_a_fit_from_the_others_helps():
+    """Two modes, a fit of one: chains from elsewhere end elsewhere. A fit made of both is judged without that doubt."""
+
+    def two_modes(x):
+        return jnp.logaddexp(normal(x - 6), normal(x + 6))
+
+    target, settings = Target(two_modes, 1), Settings(chains=100)
+    report = taddaa.diagnose(target, Gaussian([6.0], [1.0]), settings=settings, other_starts=Gaussian([-6.0], [1.0]))
+    assert not next(check for check in report.checks if check.name == "arms agree").passed
+    assert any("fit again from other starts" in one.words for one in report.advice)
+    draws = np.random.default_rng(0).standard_normal((2000, 1)) + np.repeat([[6.0], [-6.0]], 1000, axis=0)
+    both = taddaa.diagnose(target, taddaa.Draws(draws), settings=settings, other_starts="inflated")
+    assert next(check for check in both.checks if check.name == "arms agree").passed
+    assert not any("fit again from other starts" in one.words for one in both.advice)
+
+
 def test_after_the_papers_one_check_all_are_advised():
     target, approximation = Target(normal, 2), Gaussian([1.0, 0.0], [1.0, 1.0])
     report = taddaa.diagnose(target, approximation, settings=Settings.paper(chains=80))
