@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ..errors import InputError, require
+from ..problem.constants import with_own_constants
 from ..problem.target import Target, first_line
 
 HISTORY = 10  # pairs that L-BFGS remembers
@@ -32,8 +33,10 @@ class Programs(NamedTuple):
 
 @lru_cache(maxsize=32)
 def programs(logdensity: Callable, has_data: bool) -> Programs:
+    own = with_own_constants(logdensity)
+
     def density(x, data):
-        return logdensity(x, data) if has_data else logdensity(x)
+        return own(x, data) if has_data else own(x)
 
     return Programs(density, jax.jit(jax.value_and_grad(density)), jax.jit(jax.hessian(density)))
 

@@ -13,6 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from ..errors import InputError, whole_dimension
 from .axes import Axes, axes_of
+from .constants import afresh, passing, with_own_constants
 from .origin import Origin
 
 TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
@@ -157,11 +158,16 @@ class Target:
         shapes = [(jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves(self.data)]
         self.compiled(("checked", str(shapes)), self._check)
 
+    def _traced(self, arguments):
+        program, result = jax.make_jaxpr(passing(self.logdensity), return_shape=True)(*arguments)
+        jax.eval_shape(jaxpr_as_fun(program), *jax.tree.leaves(arguments))  # fails where widths do not fit
+        return program, result
+
     def _check(self) -> None:
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
         arguments = (point,) if self.data is None else (point, self.data)
         try:
-            program, result = jax.make_jaxpr(self.logdensity, return_shape=True)(*arguments)
+            program, result = afresh(lambda: self._traced(arguments))
         except (Exception, SystemExit) as error:
             takes = "x" if self.data is None else "x, data"
             raise InputError(
@@ -185,6 +191,9 @@ class Target:
                 f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
                 "or use taddaa.from_callback with a gradient of your own"
             ) from error
+        if self.constrain is not None and self.shapes:
+            seen = with_own_constants(lambda x, data: flat_values(self.parameters(x, data)))
+            afresh(lambda: jax.eval_shape(seen, point, self.data))
 
 
 def as_target(target, dim: int) -> Target:

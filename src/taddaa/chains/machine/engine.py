@@ -21,6 +21,7 @@ import numpy as np
 from ...errors import InputError
 from ...moves.kernel import Kernel, Noise, Point
 from ...moves.precondition import Bent, Metric
+from ...problem.constants import afresh, with_own_constants
 from ...problem.target import Target, call_with_data, first_line
 from .cache import cache_if_asked
 from .groups import Groups
@@ -310,10 +311,10 @@ class Engine:
         point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
 
         def value(x, data):
-            return jnp.asarray(call_with_data(function, self.target.parameters(x, data), data))
+            return with_own_constants(lambda x, data: call_with_data(function, self.target.parameters(x, data), data))(x, data)
 
         try:
-            found = jax.eval_shape(value, point, self._data)
+            found = afresh(lambda: jax.eval_shape(value, point, self._data))
         except (Exception, SystemExit) as error:
             raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
         if 0 in found.shape:

@@ -10,6 +10,7 @@ import numpy as np
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
 from ...moves.precondition import Metric, place_of
+from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
 from .meter import watch_compiling
@@ -49,8 +50,10 @@ def places(frame: Frame, positions):
 def pair_program(target: Target) -> Callable:
     """A block of iterations of pairs, for one log density; it also tells the mean acceptance probability of each iteration."""
 
+    own = with_own_constants(target.logdensity)
+
     def density(x, data):
-        return jnp.asarray(target.logdensity(x) if target.data is None else target.logdensity(x, data), x.dtype)
+        return jnp.asarray(own(x) if target.data is None else own(x, data), x.dtype)
 
     @jax.jit
     def advance(pairs: Pairs, length, noise: PairNoise, frame: Frame, step, alone, data):

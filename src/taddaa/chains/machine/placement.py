@@ -19,6 +19,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ...errors import InputError, LostProcess
+from ...problem.constants import passing
 
 AXIS = "chains"
 # How JAX, its coordination service and the libraries below it (gloo, NCCL, MPI) say that another process is gone.
@@ -146,7 +147,7 @@ def description(leaf: Any) -> bytes:
 
 def program_text(function: Any, *arguments: Any) -> bytes:
     """What a function computes, as JAX writes it down, and the arrays it closes over."""
-    traced = jax.make_jaxpr(function)(*arguments)
+    traced = jax.make_jaxpr(passing(function))(*arguments)
     return b" ".join([re.sub(r"0x[0-9a-f]+", "", str(traced.jaxpr)).encode(), *(description(const) for const in traced.consts)])
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
 from ...moves.precondition import Metric, enter, leave, place_of
+from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
 
@@ -52,8 +53,10 @@ class Programs(NamedTuple):
 def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> Programs:
     """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
 
+    own = with_own_constants(logdensity)
+
     def density(x, data):
-        return jnp.asarray(logdensity(x, data) if has_data else logdensity(x), x.dtype)
+        return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
 
     @jax.jit
     def evaluate(draws, data):
@@ -108,27 +111,31 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
 
 
 def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
+    seen = with_own_constants(partial(quantities, target, functions))
+
     @jax.jit
     def observe(draws, data):
-        def one(x):
-            parameters = target.parameters(x, data)
-            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
-            return jnp.concatenate([flat_values(parameters), *values])
-
-        return jax.vmap(one)(draws)
+        return jax.vmap(lambda x: seen(x, data))(draws)
 
     return observe
+
+
+def quantities(target: Target, functions: tuple[Callable, ...], x, data):
+    """The user's parameters, and then the values of functions of them, at one point."""
+    parameters = target.parameters(x, data)
+    values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
+    return jnp.concatenate([flat_values(parameters), *values])
 
 
 def slopes_of(target: Target, functions: tuple[Callable, ...]) -> Callable:
     """The mean gradient of each of the user's quantities over some states, in the coordinates that chains walk in: (k, d)."""
 
+    seen = with_own_constants(partial(quantities, target, functions))
+
     @jax.jit
     def slopes(metric: Metric, positions, data):
         def one(w):
-            parameters = target.parameters(place_of(metric, w)[0], data)
-            values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
-            return jnp.concatenate([flat_values(parameters), *values]).astype(w.dtype)
+            return seen(place_of(metric, w)[0], data).astype(w.dtype)
 
         return jnp.mean(jax.lax.map(jax.jacfwd(one), positions), axis=0)
 
