@@ -354,6 +354,7 @@ def test_a_notebooks_own_rules_do_not_tear_the_answer_apart(browser, tmp_path): 
             "return [...document.querySelectorAll('dt, dd')].map(e => [e.getBoundingClientRect().top, e.getBoundingClientRect().bottom])"
         )
         assert len(ends) >= 4 and all(below[0] >= above[1] - 1 for above, below in pairwise(ends))
+        assert browser.run("return [...document.querySelectorAll('dt, dd')].every(e => getComputedStyle(e).float === 'none')")
         assert browser.run("return getComputedStyle(document.querySelector('td')).textAlign") == "left"
 
 
