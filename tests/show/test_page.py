@@ -423,6 +423,10 @@ def test_printed_pages_are_few_and_have_every_column(opened):
         assert browser.run("return [...document.querySelectorAll('#quantities th')].every(h => h.getClientRects().length > 0)")
         assert browser.run("return getComputedStyle(document.querySelector('#quantities thead')).display") == "table-header-group"
         assert browser.run("return getComputedStyle(document.querySelector('.tall')).overflowY") == "visible"
+        # Chromium repeats no heading with a button in it, and leaves titles alone at a page's end where what follows lets it.
+        assert browser.run("return getComputedStyle(document.querySelector('#quantities th button')).display") == "contents"
+        together = "[...document.querySelectorAll('h2, h3, #every > p')].every(e => getComputedStyle(e).breakAfter === 'avoid')"
+        assert browser.run(f"return {together}")
     finally:
         browser.media("")
 
