@@ -11,7 +11,7 @@ CORE := tests/formulas tests/problem tests/moves tests/verdict tests/report test
 	tests/test_diagnosis.py tests/test_bad_input.py tests/test_testing.py
 
 .PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs docs-version dist schema \
-	bench bench-rivals bench-scale soak accelerator calibrate paper clean
+	bench bench-rivals bench-scale frameworks soak accelerator calibrate paper clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-rivals: $(VENV)/.test ## the same beside NUTS, nutpie (if installed) and M
 
 bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predicted and found; written to docs/scaling.md
 	$(BIN)/python benchmarks/scale.py --page
+
+frameworks: $(VENV)/.interop ## every example of a framework that is installed, written to the table of docs/examples.md (minutes)
+	$(BIN)/python benchmarks/frameworks.py --page
 
 soak: $(VENV)/.test ## a thousand small diagnoses in one process: memory, programs and threads must not grow (minutes)
 	$(BIN)/python benchmarks/soak.py

@@ -21,8 +21,17 @@ HERE = Path(__file__).parent / "img"
 EXAMPLES = (
     "regression_jax",
     "eight_schools_numpyro",
+    "mixture_numpyro",
     "regression_numpy",
+    "regression_zuko",
+    "regression_flowjax",
+    "regression_distrax",
+    "regression_tfp",
+    "regression_sbi",
+    "regression_bayesflow",
     "eight_schools_pymc",
+    "regression_bambi",
+    "eight_schools_pyro",
     "eight_schools_stan",
 )
 
@@ -44,7 +53,9 @@ def of_the_demo() -> dict:
 
 
 def of_example(name: str) -> dict:
-    return {name: plot.forest(taddaa.diagnose(*import_module(name).problem()), top=12)}
+    problem = import_module(name).problem()
+    report = taddaa.diagnose(**problem) if isinstance(problem, dict) else taddaa.diagnose(*problem)
+    return {name: plot.forest(report, top=12)}
 
 
 def page() -> dict:

@@ -572,3 +572,34 @@ def test_completion_names_every_command(shell, capsys):
     assert code == 0
     for command in ("demo", "run", "show", "compare", "completion", "reproduce"):
         assert command in printed.out
+
+
+NAMED = """
+import jax.numpy as jnp
+import taddaa
+
+def problem():
+    target = taddaa.Target(lambda x: -jnp.sum(x**2) / 2, 3, constrain=lambda x: {"b": x[:2], "tau": x[2]})
+    return {"target": target, "approximation": taddaa.Gaussian([0.0, 0.0, 0.0], [1.0, 0.2, 1.0]), "var_names": ["tau"]}
+"""
+
+
+def test_parameters_by_name_in_place_of_the_files(tmp_path, capsys):
+    path, out = tmp_path / "named.py", tmp_path / "report.json"
+    path.write_text(NAMED)
+    assert cli.main(["run", str(path), *QUICK]) == 0  # the file's: tau, which is right
+    assert cli.main(["run", str(path), *QUICK, "--var-names", "b", "~b[0]", "--json", str(out)]) == 1
+    assert {row["parameter"] for row in json.loads(out.read_text())["rows"]} == {"b[1]"}
+    assert cli.main(["run", str(path), *QUICK, "--var-names", "c"]) == 2
+    assert "var_names has 'c', which is not one of the parameters" in capsys.readouterr().err
+
+
+def test_a_stored_report_on_some_parameters(tmp_path, capsys):
+    path, out = tmp_path / "named.py", tmp_path / "report.json"
+    path.write_text(NAMED.replace('"var_names": ["tau"]', '"seed": 0'))
+    cli.main(["run", str(path), *QUICK, "--quiet", "--json", str(out)])
+    assert cli.main(["show", str(out), "--fail-above", "0"]) == 1
+    capsys.readouterr()
+    assert cli.main(["show", str(out), "--fail-above", "0", "--var-names", "~b[1]"]) == 0
+    shown = capsys.readouterr().out
+    assert "tau" in shown and "b[0]" in shown and "b[1]" not in shown

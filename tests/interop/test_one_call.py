@@ -196,6 +196,29 @@ def test_a_stan_model_and_draws():
         taddaa.diagnose(StanModel(), tree, data={"y": 1})
 
 
+def test_a_cmdstan_model_goes_through_bridgestan_with_its_data(monkeypatch, tmp_path):
+    class CmdStanModel:
+        __module__ = "cmdstanpy.model"
+        stan_file = "model.stan"
+
+    class Fit:
+        __module__ = "cmdstanpy.stanfit.vb"
+        column_names = ("lp__", "b[1]", "b[2]")
+        variational_sample = np.column_stack([np.zeros(400), posterior()[1]])
+
+    opened = []
+    monkeypatch.setattr(need("bridgestan"), "StanModel", lambda file, data: opened.append((file, data)) or StanModel())
+    with pytest.raises(taddaa.InputError, match=r"data is needed beside a CmdStanModel, .* diagnose\(model, fit, data=data\)"):
+        taddaa.diagnose(CmdStanModel(), Fit())
+    _, q = as_problem(CmdStanModel(), Fit(), {"y": 1})
+    np.testing.assert_array_equal(q.draws, posterior()[1])
+    file = tmp_path / "data.json"
+    file.write_text("{}")
+    Fit.metadata = type("Metadata", (), {"cmdstan_config": {"data_file": str(file)}})()  # as where the fit was given a file
+    as_problem(CmdStanModel(), Fit())
+    assert opened == [("model.stan", {"y": 1}), ("model.stan", str(file))]
+
+
 # Targets --------------------------------------------------------------------------------------------------------------
 
 

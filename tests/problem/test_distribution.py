@@ -104,3 +104,21 @@ def test_conditional_and_shaped_distributions():
     shaped.event_shape = (2, 2)
     with pytest.raises(taddaa.InputError, match=r"over a flat vector, got draws of shape \(2, 2\)"):
         as_approximation(shaped)
+
+
+@pytest.mark.torch
+def test_a_posterior_of_sbi_draws_without_a_progress_bar():
+    torch = pytest.importorskip("torch")
+
+    class DirectPosterior:
+        __module__ = "sbi.inference.posteriors.direct_posterior"
+
+        def sample(self, shape, show_progress_bars=True):
+            assert not show_progress_bars
+            return torch.randn((*shape, 2))
+
+        def log_prob(self, theta):
+            return -0.5 * (theta**2).sum(-1)
+
+    q = as_approximation(DirectPosterior())
+    assert q.dim == 2 and q.sample(np.random.default_rng(0), 5).shape == (5, 2)

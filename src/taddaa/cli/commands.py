@@ -63,6 +63,8 @@ def run(chosen: argparse.Namespace) -> int:
         arguments["settings"] = replace(as_settings(arguments.get("settings")), **changes)
     if chosen.tolerance is not None:
         arguments["tolerance"] = chosen.tolerance
+    if chosen.var_names is not None:
+        arguments["var_names"] = chosen.var_names
     in_file = arguments.pop("seed", 0)
     if chosen.glance:
         return _glance(chosen, arguments, in_file if chosen.seed is None else chosen.seed)
@@ -99,6 +101,8 @@ def show(chosen: argparse.Namespace) -> int:
 
     refuse_clashes(**{"REPORT.json": chosen.file, "--html": chosen.html})
     report = Report.from_json(chosen.file)
+    if chosen.var_names is not None:
+        report = report.select(chosen.var_names)
     if chosen.html is None:
         print_report(report)
     else:

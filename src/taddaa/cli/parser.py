@@ -25,6 +25,7 @@ FILE.py defines problem(), which returns what taddaa.diagnose takes:
         target = taddaa.Target(logdensity, dim=2, names=["a", "b"])
         approximation = taddaa.Gaussian(mean, sd)
         return target, approximation        # or (target, approximation, functionals), or a dict of diagnose's arguments
+                                            # (target may be a framework's model, approximation its fit; data, var_names, …)
 """
 REPRODUCE_HELP = """\
 A stopped run goes on where it was: what is measured stays in DIR/cells. DIR/NAME.json holds every number and claim.
@@ -54,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     _add_outputs(run)
     _add_threshold(run, "an error counts if its relative bound exceeds X (default 0: any error)")
     run.add_argument("--tolerance", type=_tolerance, metavar="X", help=TOLERANCE_HELP)
+    _add_names(run, "the parameters to judge, as in ArviZ: b 'b[x1]' '~tau' (default: the file's, or all)")
     _add_settings(run)
     run.add_argument("--seed", type=_whole(0), metavar="N", help="random seed (default: the file's, or 0)")
     run.add_argument("--checkpoint", type=Path, metavar="FILE", help="save the run there as it goes; the same command goes on from it")
@@ -67,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     show = command("show", "show a report that was written with --json", epilog=CODES)
     show.add_argument("file", metavar="REPORT.json", type=Path)
     show.add_argument("--html", type=Path, metavar="OUT", help="write one self-contained page there instead of printing")
+    _add_names(show, "show, and count for the exit code, only these parameters: b 'b[x1]' '~tau'")
     _add_threshold(show, "exit with 1 if a relative bound exceeds X, with 3 if a row is untrusted (default: exit with 0)")
 
     compare = command("compare", "compare two reports of the same quantities: did the refit get worse?", epilog=CODES)
@@ -117,6 +120,10 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _add_threshold(command: argparse.ArgumentParser, what: str) -> None:
     command.add_argument("--fail-above", type=_threshold, metavar="X", help=what)
+
+
+def _add_names(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--var-names", nargs="+", metavar="NAME", help=what)
 
 
 def _whole(least: int) -> Callable[[str], int]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import InputError
 
 MODULE = "taddaa_problem_file"
-ARGUMENTS = ("target", "approximation", "functionals", "settings", "seed", "tolerance", "other_starts")
+ARGUMENTS = ("target", "approximation", "functionals", "settings", "seed", "tolerance", "other_starts", "data", "var_names")
 _FOLDERS: set[str] = set()  # of the files loaded here, so that the user's lines can be told from a library's
 
 

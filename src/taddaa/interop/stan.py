@@ -2,6 +2,7 @@
 
 import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,21 @@ def read(model, fit, data=None) -> tuple[Target, Approximation]:
         raise InputError(
             f"approximation is missing: pass the Stan model and a fit, diagnose(bridgestan_model, fit), got {type(model).__name__}"
         )
-    if data is None:
-        return from_stan(model, fit)
     if not hasattr(model, "stan_file"):
+        if data is None:
+            return from_stan(model, fit)
         raise InputError(f"data is for a CmdStanModel; a {type(model).__name__} has its data already")
+    data = _data_file(fit) if data is None else data
+    if data is None:
+        raise InputError("data is needed beside a CmdStanModel, because its fit does not keep it: diagnose(model, fit, data=data)")
     return from_stan(require("bridgestan", "stan").StanModel(str(model.stan_file), data), fit)
+
+
+def _data_file(fit) -> str | None:
+    """The file that CmdStan read its data from, where it is still there (CmdStanPy removes those that it made of a dict)."""
+    config = getattr(getattr(fit, "metadata", None), "cmdstan_config", {})
+    path = str(config.get("data_file", ""))
+    return path if path and Path(path).is_file() else None
 
 
 def _opened(model) -> "_Program":

@@ -62,12 +62,13 @@ def _logdensity(distribution) -> Callable[[Any], Any]:
 def _of_torch(distribution):
     """PyTorch's own, zuko's flows and sbi's posteriors: draws come from a global stream, which is set and put back."""
     torch = import_module("torch")
+    silently = {"show_progress_bars": False} if type(distribution).__module__.startswith("sbi.") else {}
 
     def draw(key, count: int):
         seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            return distribution.sample((count,))
+            return distribution.sample((count,), **silently)
 
     first = draw(jax.random.key(0), 2)
     dim = _flat(tuple(first.shape[1:]))
