@@ -6,9 +6,10 @@ CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 LINTED := src tests benchmarks studies examples hatch_build.py
 FAST := -m "not slow and not stan and not torch"
-# What every version of a dependency must pass: all but the studies, the frameworks and what starts processes.
-CORE := tests/formulas tests/problem tests/moves tests/verdict tests/report tests/fit tests/comparison tests/cli/test_demo.py \
-	tests/test_diagnosis.py tests/test_bad_input.py tests/test_testing.py
+# What every version of a dependency must pass: formulas, problems, reports, files and whole diagnoses; neither studies of laws and
+# rates, nor frameworks, nor several devices.
+CORE := tests/formulas tests/problem tests/report tests/chains/test_checkpoint.py tests/cli/test_demo.py tests/test_diagnosis.py \
+	tests/test_bad_input.py tests/test_testing.py
 
 .PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs docs-version dist schema \
 	bench bench-rivals bench-scale frameworks soak accelerator calibrate paper clean
@@ -25,13 +26,13 @@ test: $(VENV)/.test ## run the tests
 test-slow: $(VENV)/.test ## the slow statistical tests
 	$(BIN)/python -m pytest -m slow
 
-test-core: $(VENV)/.test ## the tests that every version of a dependency must pass
+test-core: $(VENV)/.test ## formulas, problems, reports, files and whole diagnoses: what every version of a dependency must pass
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(FAST) $(CORE)
 
-test-oldest: ## the same with the oldest versions that pyproject.toml allows, in .venv-oldest
+test-oldest: ## test-core with the oldest versions that pyproject.toml allows, in .venv-oldest
 	$(MAKE) test-core VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt
 
-test-newest: ## the same with the newest that can be had, in .venv-newest
+test-newest: ## test-core with the newest that can be had, in .venv-newest
 	$(MAKE) test-core VENV=.venv-newest CONSTRAINTS=/dev/null
 
 test-interop: $(VENV)/.interop ## adapters and examples with every framework installed; a missing one fails
