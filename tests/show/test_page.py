@@ -262,6 +262,11 @@ def test_the_notebook_has_the_answer_colours_and_advice():
         assert all(part.startswith(".taddaa-report ") for part in rule.partition("{")[0].split(",") if part)
 
 
+def test_a_notebook_says_once_that_all_checks_passed():
+    assert report_to_fragment(demo_report()).count("All checks passed") == 1
+    assert "Failed checks: settled: " in report_to_fragment(doubtful_report())
+
+
 def test_ticks_are_round_and_inside():
     assert list(svg.ticks(0, 1)) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert all(-3 <= tick <= 17 for tick in svg.ticks(-3, 17))

@@ -60,14 +60,14 @@ def report_to_fragment(report: Report) -> str:
     hidden = len(report.rows) - SHORT
     more = f"<p>… and {hidden} more quantities; report.to_html(path) shows all.</p>" if hidden > 0 else ""
     failed = [check for check in report.checks if not check.passed]
-    checks = "All checks passed." if not failed else "Failed checks: " + "; ".join(f"{c.name}: {c.message}" for c in failed) + "."
+    checks = "Failed checks: " + "; ".join(f"{c.name}: {c.message}" for c in failed) + ". " if failed else ""  # else the advice says so
     # Rules of one class, so that nothing else in the notebook changes; colours that are legible on white and on black.
     rules = "".join(f".taddaa-report .{kind}-ink{{color:{colour}}}" for kind, colour in NOTEBOOK_INK.items())
     return (
         f'<div class="taddaa-report"><style>{rules}{NOTEBOOK_STYLE}</style>'
         f"<p><b>{clean(first_sentence(report))}</b></p>{sections.answer(report)}"
         f"<table><thead><tr>{heads(report)}</tr></thead><tbody>{''.join(cells_of(report, report.worst(SHORT)))}</tbody></table>{more}"
-        f"<p>{clean(checks)} A bound says how wrong at least; 'no error found' is not proof of accuracy.</p>"
+        f"<p>{clean(checks)}A bound says how wrong at least; 'no error found' is not proof of accuracy.</p>"
         f"<p><b>What next</b></p>{bullets(map(sections.advice, report.advice))}</div>"
     )
 
