@@ -1,5 +1,7 @@
 """from_pymc: order, scale and names are PyMC's; ADVI, Laplace, Pathfinder and SVGD; refusals in one sentence."""
 
+import subprocess
+import sys
 import warnings
 
 import jax
@@ -349,3 +351,19 @@ def test_nothing_to_judge():
     with pm.Model() as model:
         pm.Normal("y", 0, 1, observed=1.0)
     refused("no free variables", object(), model)
+
+
+PRETENDED = """
+import jax
+import pymc.sampling.jax
+from taddaa.chains.machine.placement import Placement
+
+assert jax.device_count() == 100, jax.device_count()
+print(Placement.of(200, None).mesh)
+"""
+
+
+def test_the_hundred_devices_that_pymc_pretends_are_not_used():
+    """Chains that were spread over them waited for each other, with a host model until JAX ended the process."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PRETENDED], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.strip() == "None", done.stderr[-2000:]

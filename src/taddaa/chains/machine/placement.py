@@ -7,6 +7,7 @@ spread over its axis `chains` if it has one, and otherwise every device carries 
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from ...errors import InputError, LostProcess
 from ...problem.constants import passing
 
 AXIS = "chains"
+PYMC_DEVICES = 100  # what PyMC divides a CPU into
 # How JAX, its coordination service and the libraries below it (gloo, NCCL, MPI) say that another process is gone.
 LOST = re.compile(r"gloo|nccl|\bmpi\b|coordination|heartbeat|connection|peer|unavailable|deadline", re.IGNORECASE)
 
@@ -223,13 +225,22 @@ def _is_sharded(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and leaf.committed and len(leaf.sharding.device_set) > 1
 
 
+def _only_pretended() -> bool:
+    """Whether these are PyMC's: where it uses JAX it divides a CPU into 100 devices, for chains of its own.
+
+    They share the cores, and spend their time waiting for each other; a host callback may wait for ever.
+    """
+    devices = jax.devices()
+    return "pymc.sampling.jax" in sys.modules and len(devices) == PYMC_DEVICES and devices[0].platform == "cpu"
+
+
 def _mesh_of(data: Any) -> Mesh | None:
     """The mesh of the user's sharded data, or one of all devices; None where one device does it all."""
     leaves = [leaf for leaf in jax.tree.leaves(data) if isinstance(leaf, jax.Array) and leaf.committed]
     sharded = [leaf.sharding for leaf in leaves if _is_sharded(leaf)]
     if not sharded:
         # A device that the user has chosen is the only one used.
-        chosen = bool(leaves) or jax.config.jax_default_device is not None  # type: ignore[attr-defined]
+        chosen = bool(leaves) or jax.config.jax_default_device is not None or _only_pretended()  # type: ignore[attr-defined]
         return None if chosen or jax.device_count() == 1 else Mesh(np.array(jax.devices()), (AXIS,))
     meshes = set()
     for sharding in sharded:
