@@ -38,16 +38,11 @@ from taddaa import (
 )
 from taddaa.report.refit import changes, changes_text
 from taddaa.show.page import report_to_html
+from walks import RIGHT, TARGET, standard, walked
 
 HERE = Path(__file__).parent
 
 
-def standard(x):
-    return -0.5 * jnp.sum(x**2)
-
-
-TARGET = Target(standard, 2, names=["a", "b"])
-RIGHT = Gaussian([0.0, 0.0], [1.0, 0.5])
 SMALL = Settings(chains=20, iterations=8, budget=2)
 
 
@@ -244,15 +239,6 @@ def test_any_damaged_report_is_refused_in_one_sentence_or_can_be_shown(examples)
 
 # Damaged checkpoints and kills --------------------------------------------------------------------------------------------
 
-LONG = Settings(chains=20, iterations=16, budget=2, preconditioner="identity", kernel="rwmh")
-
-
-def walked(path=None, **more) -> dict:
-    """All that the report of a run says, except how long it took and when."""
-    content = json.loads(diagnose(TARGET, RIGHT, settings=LONG, checkpoint=path, **more).to_json())
-    del content["cost"], content["provenance"]["date"]
-    return content
-
 
 @many(60, 3000)
 def test_any_damaged_checkpoint_is_refused_or_changes_nothing(examples, tmp_path):
@@ -306,7 +292,7 @@ def same(mine, theirs) -> bool:
 def test_any_kill_ends_in_the_identical_report(examples, tmp_path):
     """A real process, killed again and again at random moments until one comes to the end."""
     expected, draw = walked(), random.Random(0)
-    script = "import sys, time, test_fuzz; test_fuzz.walked(sys.argv[1], progress=lambda _: time.sleep(0.1)); print('done')"
+    script = "import sys, time, walks; walks.walked(sys.argv[1], progress=lambda _: time.sleep(0.1)); print('done')"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     for number in range(examples):
         path = tmp_path / f"{number}.ckpt"
