@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
-        print(json.dumps(measure(chosen.names[0])))
+        print("\n" + json.dumps(measure(chosen.names[0])))  # on a line of its own, whatever the framework has printed
         return
     rows = {}
     for name in chosen.names or EXAMPLES:
