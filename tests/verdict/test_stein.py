@@ -5,9 +5,9 @@ import pytest
 from scipy import special, stats
 
 from taddaa.formulas import crossfit
-from taddaa.formulas.interval import Interval, log_variance_bonett, mean_interval, quantile_interval
+from taddaa.formulas.interval import Interval, log_variance_bonett, mean_interval, narrower, quantile_interval
 from taddaa.moves.precondition import Dense, Diagonal, DiagonalLowRank
-from taddaa.verdict import stein
+from taddaa.verdict import lines, stein
 
 CHAINS, STATES = 200, 2
 METRICS = ("dense", "wrong", "diagonal", "low rank")
@@ -41,7 +41,7 @@ def scale_mixture(rng, chains, width=0.3, states=1):
 
 
 def sharpened(x, g, metric, directions=None):
-    return stein.project(x, g, metric, directions), stein.kernel_of(x, g, metric)
+    return lines.project(x, g, metric, directions), stein.kernel_of(x, g, metric)
 
 
 PLAIN = {stein.mean: mean_interval, stein.log_variance: log_variance_bonett}
@@ -49,11 +49,11 @@ PLAIN = {stein.mean: mean_interval, stein.log_variance: log_variance_bonett}
 
 def used(of, values, projection, kernel, level):
     """What is handed on: the plain interval where the sharper one is not worth while."""
-    return stein.narrower(PLAIN[of](values, level), of(values, projection, kernel, level))
+    return narrower(PLAIN[of](values, level), of(values, projection, kernel, level))
 
 
 def used_quantile(values, p, projection, kernel, level):
-    return stein.narrower(quantile_interval(values, p, level), stein.quantile(values, p, projection, kernel, level))
+    return narrower(quantile_interval(values, p, level), stein.quantile(values, p, projection, kernel, level))
 
 
 def indicator(below, projection):
@@ -72,7 +72,7 @@ def test_projection_is_that_of_the_definition(name):
     matrix = np.asarray(metric.push(np.asarray(metric.pull(np.eye(5)))))  # G
     directions = rng.standard_normal((3, 5))
     for given, v in ((directions, directions), (None, np.eye(5))):
-        found = stein.project(x, g, metric, given)
+        found = lines.project(x, g, metric, given)
         length = np.sqrt(np.einsum("kd,de,ke->k", v, matrix, v))
         along, force = (x - 1000) @ v.T / length, g @ matrix @ v.T / length
         np.testing.assert_allclose(found.force, force, rtol=1e-9, atol=1e-12)
@@ -81,7 +81,7 @@ def test_projection_is_that_of_the_definition(name):
             np.testing.assert_allclose(found.along, along, atol=1e-9)  # centred at the target's mean, not at the draws'
     pair = directions[:2]
     expected = pair[0] @ matrix @ pair[1] / np.sqrt((pair[0] @ matrix @ pair[0]) * (pair[1] @ matrix @ pair[1]))
-    assert stein.alignment(metric, pair) == pytest.approx(expected)
+    assert lines.alignment(metric, pair) == pytest.approx(expected)
 
 
 def test_kernel_is_the_stein_operator_on_both_arguments():
@@ -107,7 +107,7 @@ def test_kernel_is_the_stein_operator_on_both_arguments():
 
 def test_features_and_kernel_have_mean_zero():
     x, g = scale_mixture(np.random.default_rng(2), 200_000)
-    projection = stein.project(x, g, Diagonal(np.array([1.1, 1.1, 0.3])))
+    projection = lines.project(x, g, Diagonal(np.array([1.1, 1.1, 0.3])))
     features = np.concatenate([stein.features_of(projection), indicator(x <= 0.5, projection).mean(axis=1)[..., None]], axis=2)
     block = stein._kernel_block(x[:, 0], g[:, 0], np.ones((1, 3)), np.ones((1, 3)))
     for values in (features.reshape(len(features), -1), block):
@@ -135,7 +135,7 @@ def test_gaussian_is_exact_up_to_rounding(name):
     assert np.all((found.lower <= truth) & (truth <= found.upper))
     assert np.all(width(found) < (2e-5 if exact else 2.0) * sd)
     if exact:
-        pair = stein.covariance(x[..., :2], projection.of([0, 1]), kernel, 0.9999, stein.alignment(metric, np.eye(5)[:2]))
+        pair = stein.covariance(x[..., :2], projection.of([0, 1]), kernel, 0.9999, lines.alignment(metric, np.eye(5)[:2]))
         truth = (root @ root.T)[0, 1]
         assert pair.lower[0] <= truth <= pair.upper[0] and width(pair)[0] < 1e-4 * sd[0] * sd[1]
 
@@ -182,11 +182,11 @@ def test_coverage_where_tails_are_fat(with_kernel):
     mass = stats.norm.pdf(grid, scale=spread)
     points = np.linspace(-3, 0, 3001)
     tenth = np.interp(0.1, stats.norm.cdf(points[:, None] * np.exp(-grid)) @ mass / mass.sum(), points)
-    held, narrower = np.zeros(4), np.zeros(4)
+    held, gained = np.zeros(4), np.zeros(4)
     for _ in range(60):
         x, g = scale_mixture(rng, 150)
         values = np.concatenate([x[..., :1], np.exp(x[..., 2:])], axis=2)
-        projection = stein.project(x, g, metric, np.eye(3)[[0, 2]])
+        projection = lines.project(x, g, metric, np.eye(3)[[0, 2]])
         kernel = stein.kernel_of(x, g, metric) if with_kernel else None
         means, variances = used(stein.mean, values, projection, kernel, level), stein.log_variance(values, projection, kernel, level)
         quantiles = used_quantile(values, 0.1, projection, kernel, level)
@@ -194,9 +194,9 @@ def test_coverage_where_tails_are_fat(with_kernel):
         rows = [(means, 0, 0.0, 0), (means, 1, np.exp(spread**2 / 2), 0), (variances, 0, 2 * spread**2, 1), (quantiles, 0, tenth, 2)]
         for i, (interval, column, truth, which) in enumerate(rows):
             held[i] += interval.lower[column] <= truth <= interval.upper[column]
-            narrower[i] += width(interval)[column] < 0.95 * width(plain[which])[column]
+            gained[i] += width(interval)[column] < 0.95 * width(plain[which])[column]
     assert np.all(held >= stats.binom.ppf(1e-3, 60, level))
-    assert np.all(narrower[:2] > 50)  # the means always gain
+    assert np.all(gained[:2] > 50)  # the means always gain
 
 
 def wrong_gradients(x, g):
@@ -216,21 +216,21 @@ def wrong_gradients(x, g):
 def test_a_wrong_gradient_is_noticed(name):
     x, g = scale_mixture(np.random.default_rng(7), 387)
     metric = Diagonal(np.array([1.1, 1.1, 0.3]))
-    assert stein.balanced(stein.project(x, g, metric)).all()
-    assert not stein.balanced(stein.project(x, wrong_gradients(x, g)[name], metric)).all()
+    assert stein.balanced(lines.project(x, g, metric)).all()
+    assert not stein.balanced(lines.project(x, wrong_gradients(x, g)[name], metric)).all()
 
 
 @pytest.mark.parametrize("law", [stats.uniform(0, 1), stats.expon(), stats.halfnorm()])
 def test_density_at_the_edge_of_the_support_is_noticed(law):
     x = law.rvs((387, 1, 2), random_state=8)
     slope = {"uniform": 0 * x, "expon": 0 * x - 1, "halfnorm": -x}[law.dist.name]
-    assert not stein.balanced(stein.project(x, slope, Diagonal(np.full(2, law.std())))).all()
+    assert not stein.balanced(lines.project(x, slope, Diagonal(np.full(2, law.std())))).all()
 
 
 def test_right_gradients_are_rarely_called_wrong():
     rng = np.random.default_rng(9)
     metric = Diagonal(np.array([1.1, 1.1, 0.3]))
-    alarms = sum(not stein.balanced(stein.project(*scale_mixture(rng, 100), metric)).all() for _ in range(400))
+    alarms = sum(not stein.balanced(lines.project(*scale_mixture(rng, 100), metric)).all() for _ in range(400))
     assert alarms <= stats.binom.ppf(0.999, 400, 0.01)
 
 
@@ -283,7 +283,7 @@ def test_few_chains_never_fail_and_rarely_mislead(chains):
 
 def test_a_quantile_far_out_has_finite_features():
     t = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])[:, None, None]
-    features = indicator(t <= -8.0, stein.Projection(t, -t))
+    features = indicator(t <= -8.0, lines.Projection(t, -t))
     assert np.all(np.isfinite(features))
     # For a standard normal the feature is the indicator less its probability, exactly.
     np.testing.assert_allclose(features[:, 0, 0], (t[:, 0, 0] <= -8.0) - special.ndtr(-8.0), atol=1e-12)
@@ -323,6 +323,6 @@ def test_heavy_tails_widen():
 def test_a_wild_variance_does_not_look_precise(monkeypatch):
     """Ten times the draws' own variance, give or take one of it: on the log scale that would seem narrow."""
     x = np.random.default_rng(17).standard_normal((100, 1, 1))
-    projection = stein.project(x, -x, Diagonal(np.ones(1)))
+    projection = lines.project(x, -x, Diagonal(np.ones(1)))
     monkeypatch.setattr(stein, "_sharp", lambda *_: Interval(*(np.full(1, value) for value in (10.0, 9.0, 11.0))))
     np.testing.assert_array_equal(np.array(used(stein.log_variance, x, projection, None, 0.99)), np.array(log_variance_bonett(x, 0.99)))

@@ -11,6 +11,7 @@ import numpy as np
 from .distributions import t_quantile
 
 FOLDS = 2  # leave-one-out understates the error of an interpolating kernel many times over; 4 or 8 gain little and cost more
+RIDGE = 1e-12  # of a feature's own size: features may coincide
 RIDGES = 10.0 ** np.arange(-9, 1, 2)  # in units of the kernel's mean eigenvalue
 
 
@@ -42,15 +43,30 @@ def regress(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, rid
     columns = np.concatenate([np.ones((*values.shape, 1)), features / np.where(scale > 0, scale, 1.0)], axis=2)
     centre = values.mean(axis=0)
     values, left, chosen = values - centre, np.empty_like(values), np.full((FOLDS, values.shape[1]), np.inf)
+    if kernel is None:
+        return Regression(centre + _left_over(values, columns), chosen)
     for k, (fit, rest) in enumerate(folds(len(values))):
-        eigen = kernel.eigen[k] if kernel is not None else None
-        if eigen is not None:
-            chosen[k] = _best_ridge(values[fit], columns[fit], eigen) if ridges is None else ridges[k]
+        eigen = kernel.eigen[k]
+        chosen[k] = _best_ridge(values[fit], columns[fit], eigen) if ridges is None else ridges[k]
         _, coefficients, weighed = _fitted(values[fit], columns[fit], eigen, chosen[k])
         left[rest] = values[rest] - np.einsum("nri,ri->nr", columns[rest][..., 1:], coefficients[:, 1:])
-        if kernel is not None:
-            left[rest] -= kernel.matrix[np.ix_(rest, fit)] @ (weighed / chosen[k])
+        left[rest] -= kernel.matrix[np.ix_(rest, fit)] @ (weighed / chosen[k])
     return Regression(centre + left, chosen)
+
+
+def _left_over(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Without a kernel, all quantities at once: each fold's sums are those of all chains less its own."""
+    whole, left = columns.transpose(1, 2, 0), np.empty_like(values)  # (k, 1 + p, N)
+    parts = [(rest, whole[..., rest]) for _, rest in folds(len(values))]
+    normals = [part @ part.transpose(0, 2, 1) for _, part in parts]
+    sums = [part @ values[rest].T[..., None] for rest, part in parts]
+    ridge = RIDGE * np.eye(columns.shape[2])
+    for (rest, part), normal, mine in zip(parts, normals, sums, strict=True):
+        others = sum(normals) - normal
+        others = others + np.trace(others, axis1=1, axis2=2)[:, None, None] * ridge
+        coefficients = np.linalg.solve(others, sum(sums) - mine)[:, 1:]
+        left[rest] = values[rest] - (part[:, 1:] * coefficients).sum(axis=1).T
+    return left
 
 
 def _best_ridge(values: np.ndarray, columns: np.ndarray, eigen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -73,7 +89,7 @@ def _fitted(values: np.ndarray, columns: np.ndarray, eigen, ridge: np.ndarray) -
         both = (vectors @ turned.reshape(len(both), -1)).reshape(both.shape)
         weighed, weighed_values, diagonal = both[..., :-1], both[..., -1], vectors**2 @ weight
     normal = np.einsum("nri,nrj->rij", columns, weighed)
-    normal += 1e-12 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(columns.shape[2])  # features may coincide
+    normal += RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(columns.shape[2])
     solved = np.linalg.solve(normal, weighed.transpose(1, 2, 0))  # (k, 1 + p, n)
     coefficients = np.einsum("rin,nr->ri", solved, values)
     left = weighed_values - np.einsum("nri,ri->nr", weighed, coefficients)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..formulas.crossfit import regress
 from ..formulas.distributions import normal_quantile
-from .stein import features_of
+from .stein import OWN, features_of
 
 if TYPE_CHECKING:
     from .sharpening import Evidence
@@ -48,7 +48,7 @@ def first_look(values: np.ndarray, logdensity: np.ndarray, evidence: "Evidence")
     spread = values.std(axis=0)
     unit, middle = np.where(spread > 0, spread, 1.0), values.mean(axis=0)
     scaled = (values - middle) / unit
-    features = features_of(evidence.projection(np.arange(values.shape[1])))
+    features = features_of(evidence.projection(np.arange(values.shape[1])))[..., :OWN]
     usable = np.isfinite(features).all(axis=(0, 2)) & np.isfinite(scaled).all(axis=0)
     scaled, features = np.where(usable, scaled, 0.0), np.where(usable[:, None], features, 0.0)
     left = regress(scaled, features, evidence.kernel).remainders

@@ -9,24 +9,26 @@ import jax
 import numpy as np
 
 from ..formulas.crossfit import Kernel
-from ..formulas.interval import Interval, joined
+from ..formulas.interval import Interval, joined, narrower
 from ..moves.precondition import Bent, Dense, Metric
 from ..problem.functional import Covariance, Mean, Quantile, Variance
-from . import stein
+from . import lines, stein
 from .questions import Questions, RowGroup
 
 if TYPE_CHECKING:
     from ..chains.machine.engine import Engine
-    from ..chains.walk import Walk
+    from ..chains.walk import Snapshot, Walk
 
 MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in high dimension
 SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # states at which quantities' gradients are averaged; numbers in them
+MOST_CURVES = 3 * 10**8  # numbers that second derivatives of the quantities at all states have
+FEWEST_COMMON = 20  # dimensions, from which all quantities share features
 EDGE_SHARE = 0.001  # of non-finite proposals, from which the density may not vanish at the edge of its support
 MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole are not to be believed
 
 
 class Evidence:
-    """Late states in the coordinates that the chains walk in, and each quantity's direction there."""
+    """Late states in the coordinates that the chains walk in, each quantity's direction there, and its curve where it has one."""
 
     def __init__(
         self,
@@ -36,36 +38,39 @@ class Evidence:
         coordinates: int,
         directions: np.ndarray,
         weights: np.ndarray | None = None,
+        curve: lines.Projection | None = None,
     ):
         self.positions, self.gradients, self.metric = positions, gradients, metric
         self.weights = weights  # of the states (N, W), where they do not count alike
         self.coordinates = coordinates  # so many first quantities are the chains' coordinates themselves
         self.directions = directions  # of the others, (k − coordinates, d)
+        self.curve = curve  # of all
 
     @cached_property
     def kernel(self) -> Kernel | None:
         return stein.kernel_of(self.positions, self.gradients, self.metric, self.weights)
 
     @cached_property
-    def _projections(self) -> list[stein.Projection]:
+    def _projection(self) -> lines.Projection:
+        # Where states count alike, and no curves gain more; in few dimensions the kernel knows as much.
+        common = self.weights is None and self.curve is None and self.positions.shape[2] >= FEWEST_COMMON
         parts = []
-        if self.coordinates:
-            parts.append(stein.project(self.positions, self.gradients, self.metric))
-        if len(self.directions):
-            parts.append(stein.project(self.positions, self.gradients, self.metric, self.directions))
-        return parts
+        for needed, directions in ((self.coordinates, None), (len(self.directions), self.directions)):
+            if needed:
+                part = lines.project(self.positions, self.gradients, self.metric, directions)
+                parts.append(lines.with_common(part, self.positions, self.gradients, self.metric, directions) if common else part)
+        joint = parts[0] if len(parts) == 1 else lines.side_by_side(*parts)
+        return joint._replace(curve=self.curve)
 
-    def projection(self, columns: np.ndarray) -> stein.Projection:
+    def projection(self, columns: np.ndarray) -> lines.Projection:
         """Of some quantities."""
-        whole = self._projections
-        joint = whole[0] if len(whole) == 1 else stein.Projection(*(np.concatenate(both, axis=2) for both in zip(*whole, strict=True)))
-        return joint.of(columns)
+        return self._projection.of(columns)
 
     def alignment(self, columns: np.ndarray) -> float:
         """Of two quantities' directions."""
         unit = np.eye(self.positions.shape[2])
         pair = [unit[i] if i < self.coordinates else self.directions[i - self.coordinates] for i in columns]
-        return stein.alignment(self.metric, np.stack(pair))
+        return lines.alignment(self.metric, np.stack(pair))
 
     @property
     def believed(self) -> bool:
@@ -75,7 +80,7 @@ class Evidence:
     @cached_property
     def balanced(self) -> np.ndarray:
         """Quantities whose features may have mean zero."""
-        return np.concatenate([stein.balanced(part, self.weights) for part in self._projections])
+        return stein.balanced(self._projection, self.weights)
 
 
 def gather(walk: "Walk", questions: Questions) -> Evidence | None:
@@ -96,7 +101,9 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     coordinates = dim if plain else 0
     # At the round's beginning, whose states are not judged.
     directions = directions_of(walk.engine, first, questions, walk.metric, begun.quantities.shape[1], coordinates)
-    evidence = Evidence(positions, gradients, metric, coordinates, directions)
+    # Of straightened coordinates all quantities are curved functions; elsewhere most are straight, and curves gain less than they cost.
+    curve = _curve(walk, late, positions, gradients) if isinstance(walk.metric, Bent) else None
+    evidence = Evidence(positions, gradients, metric, coordinates, directions, curve=curve)
     return evidence if evidence.believed else None
 
 
@@ -113,6 +120,30 @@ def directions_of(
     return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 
+def _curve(walk: "Walk", late: "Sequence[Snapshot]", positions: np.ndarray, gradients: np.ndarray) -> lines.Projection | None:
+    """Of all quantities; zero where there is none, and None where second derivatives cost too much.
+
+    Only parameters have one: a user's function may have kinks, at which second derivatives do not tell all.
+    """
+    values, parameters = np.stack([snapshot.quantities for snapshot in late], axis=1), len(walk.engine.target.labels)
+    if values[..., :parameters].size * positions.shape[2] > MOST_CURVES:
+        return None
+    x, g = (part.reshape(-1, part.shape[2]) for part in (positions, gradients))
+    drift, square = np.zeros_like(values), np.zeros_like(values)
+    try:  # what JAX cannot differentiate, as code on the host, gains nothing
+        found = walk.engine.generator(x, g, walk.metric)
+    except (ValueError, TypeError, NotImplementedError):
+        return None
+    for whole, part in zip((drift, square), found, strict=True):
+        whole[..., :parameters] = part.reshape(*values.shape[:2], parameters)
+    with np.errstate(all="ignore"):
+        curve = lines.project_on_curves(values, drift, square)
+        known = np.all(np.isfinite(np.stack(curve[:3])), axis=(0, 1, 2))
+        known[known] &= stein.balanced(curve.of(known))
+    along, force, square = (np.where(known, part, 0.0) for part in curve[:3])
+    return lines.Projection(along, force, square)
+
+
 def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, plain: list[Interval], evidence: Evidence) -> list[Interval]:
     """For each group the plain interval or, where it is narrower, the sharper one."""
     states = evidence.positions.shape[1]
@@ -127,7 +158,7 @@ def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, pl
 def narrowed(group: RowGroup, plain: Interval, sharp: Interval, evidence: Evidence) -> Interval:
     """The sharper interval of the group's rows whose forces balance and that gain by it, the plain one of the others."""
     usable = group.per_row(~evidence.balanced) == 0
-    return stein.narrower(plain, sharp._replace(estimate=np.where(usable, sharp.estimate, np.nan)))
+    return narrower(plain, sharp._replace(estimate=np.where(usable, sharp.estimate, np.nan)))
 
 
 def interval_of(

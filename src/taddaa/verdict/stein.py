@@ -1,16 +1,16 @@
 """Confidence intervals sharpened by Stein's identity, from the gradients that the chains carry anyway.
 
 Under a density π that vanishes at the edge of its support, E[φ'(t) + φ(t) u] = 0 for every smooth φ, where t = v·(x − m) is the
-position along a direction v and u = v·G∇log π the force along it, in units in which v·Gv = 1. A quantity is regressed over the
-chains on a few such features along its own direction and, in few dimensions, on a whole space of them (a Stein kernel: Oates,
-Girolami and Chopin 2017; South et al. 2022). What is left has the quantity's own mean under π, and much less spread. Each chain's
-remainder is taken with coefficients from *other* chains, so that it is unbiased whatever the regression is worth.
+position along a direction v and u = v·G∇log π the force along it, in units in which v·Gv = 1. So it is along a curve: for a quantity f
+that is not linear, E[φ'(f) Γf + φ(f) Lf] = 0 with Γf = ∇f·G∇f and Lf = ∇·(G∇f) + ∇f·G∇log π. A quantity is regressed over the
+chains on a few such features along its own direction and curve, on some along the few directions that all forces depend on and, in few
+dimensions, on a whole space of them (a Stein kernel: Oates, Girolami and Chopin 2017; South et al. 2022). What is left has the
+quantity's own mean under π, and much less spread. Each chain's remainder is taken with coefficients from *other* chains, so that it is
+unbiased whatever the regression is worth.
 
 Arrays are (N, W, k) as in `interval`: the W states of a chain are averaged first, and only chains count as independent. Plain
 NumPy in float64; nothing here knows names or samplers. The identity is about chains that have arrived: the checks must say so.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -18,51 +18,23 @@ from scipy import special
 from ..formulas.crossfit import FOLDS, Kernel, centre_and_half, kernel_between, regress
 from ..formulas.distributions import normal_cdf, normal_quantile, t_quantile
 from ..formulas.interval import Interval
-from ..moves.precondition import Metric, as_covariance
+from ..moves.precondition import Metric
+from .lines import Projection
 
 KERNEL_DIMENSIONS = 40  # beyond, N chains are too few to fill the kernel's space, and it gains nothing
 KERNEL_CHAINS = 1500  # beyond, N × N matrices cost more than the chains did
 KERNEL_STATES = 3000  # with weights, in all chains
 KERNEL_WIDTH = 8.0  # its squared length in whitened space, in units of d: 4 to 16 do about as well
 KERNEL_GAIN = 5.0  # times narrower than without it, at most: where no chain has been, a kernel knows nothing
-WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
 FINEST = 1e-6  # standard deviations: rounding in gradients must not become an error
 BALANCE_LEVEL = 1e-3  # of the test that all features' means are zero
 POINTS = 11  # at which a distribution function is sharpened, to find its quantile
-
-
-class Projection(NamedTuple):
-    """Positions `along` (centred) and `force` along each quantity's direction v, (N, W, k) in units of √(v·Gv)."""
-
-    along: np.ndarray
-    force: np.ndarray
-
-    def of(self, columns) -> "Projection":
-        return Projection(self.along[..., columns], self.force[..., columns])
-
-
-def project(positions: np.ndarray, gradients: np.ndarray, metric: Metric, directions: np.ndarray | None = None) -> Projection:
-    """Along the rows of `directions` (k, d), such as each quantity's mean gradient; along the coordinates if None."""
-    along = positions - positions.mean(axis=(0, 1))
-    whitened = np.asarray(metric.pull(gradients.reshape(-1, gradients.shape[-1])))
-    if directions is None:
-        variance = as_covariance(metric)
-        length = np.sqrt(variance if variance.ndim == 1 else np.diag(variance))
-        force = np.asarray(metric.push(whitened))
-    else:
-        pulled = np.asarray(metric.pull(directions))
-        length, along, force = np.linalg.norm(pulled, axis=1), along @ directions.T, whitened @ pulled.T
-    length = np.where(length > 0, length, 1.0)  # a quantity that depends on nothing has features of zero
-    along, force = along / length, (force / length).reshape(along.shape)
-    # Where forces are linear, t + u is the distance from its mean to the target's: the centre then is the target's own.
-    return Projection(along - np.median(along + force, axis=(0, 1)), force)
-
-
-def alignment(metric: Metric, directions: np.ndarray) -> float:
-    """v₁·Gv₂ of two directions (2, d), each in units of its own √(v·Gv)."""
-    first, second = np.asarray(metric.pull(directions))
-    length = np.linalg.norm(first) * np.linalg.norm(second)
-    return float(first @ second / length) if length > 0 else 0.0
+OWN = 3  # features along a quantity's own direction
+CURVED = 2  # along its curve
+COMMON_GAIN = 0.75  # of the width with a quantity's own features alone, or these stay: the narrower of two is a bit too narrow
+FURTHER_GAIN = (
+    3.0  # times narrower with all features than with its own, at most: what features leave in tails where no chain has been is not seen
+)
 
 
 def balanced(projection: Projection, weights: np.ndarray | None = None) -> np.ndarray:
@@ -132,7 +104,7 @@ def log_variance(values: np.ndarray, projection: Projection | None, kernel: Kern
     features, sd = _known_features(values, projection, weights), _sd(values)
     unit = np.where(sd > 0, sd, 1.0)
     scaled = values / unit
-    centre = regress(averaged(scaled, weights), features, kernel).remainders.mean(axis=0)
+    centre = regress(averaged(scaled, weights), features[..., :OWN], kernel).remainders.mean(axis=0)
     second = _sharp(averaged((scaled - centre) ** 2, weights), features, kernel, level, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.log(second.estimate) + 2 * np.log(unit)  # NaN, and so the plain interval, for a moment that is not positive
@@ -144,13 +116,14 @@ def covariance(
     values: np.ndarray, projection: Projection | None, kernel: Kernel | None, level: float, aligned: float, weights=None
 ) -> Interval:
     """Of two quantities (N, W, 2): the mean of their products about the sharpened means. `aligned` is their `alignment`."""
-    centre = regress(averaged(values, weights), _known_features(values, projection, weights), kernel).remainders.mean(axis=0)
+    features = _known_features(values, projection, weights)[..., :OWN]
+    centre = regress(averaged(values, weights), features, kernel).remainders.mean(axis=0)
     products = averaged(np.prod(values - centre, axis=2, keepdims=True), weights)
     features = np.zeros((len(values), 1, 0))
     if projection is not None:
-        (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection)
+        (t, t2), (u, u2) = (np.moveaxis(part, 2, 0) for part in projection[:2])
         features = averaged(np.stack([u, u2, t * u2 + aligned, t2 * u + aligned], axis=-1), weights)[:, None]
-    return _sharp(products, features, kernel, level, np.prod(_sd(values)))
+    return _sharp(products, features, kernel, level, np.prod(_sd(values)), own=features.shape[2])
 
 
 def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel: Kernel | None, level: float, weights=None) -> Interval:
@@ -160,13 +133,15 @@ def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel
     below = [values <= point for point in points]
     shares = np.concatenate([averaged(part, weights) for part in below], axis=1)  # (N, points · k)
     features = np.tile(_known_features(values, projection, weights), (1, count, 1))
-    if projection is not None:
-        ordered = np.sort(projection.along.reshape(-1, rows), axis=0)
-        own = [averaged(_indicator_feature(part, projection, ordered), weights)[..., None] for part in below]
-        features = np.concatenate([features, np.concatenate(own, axis=1)], axis=2)
+    for line in () if projection is None else (projection, projection.curve):
+        if line is not None:
+            ordered = np.sort(line.along.reshape(-1, rows), axis=0)
+            own = np.concatenate([averaged(_indicator_feature(part, line, ordered), weights)[..., None] for part in below], axis=1)
+            first = line is projection  # its own features come first
+            features = np.concatenate([features[..., :OWN], own, features[..., OWN:]] if first else [features, own], axis=2)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
-    ridges = np.tile(regress(shares[:, middle], features[:, middle], kernel).ridges, count)
-    estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges))
+    ridges = None if kernel is None else np.tile(_ridges(shares[:, middle], features[:, middle], kernel, OWN + 1), count)
+    estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges, OWN + 1))
     # A distribution function increases: no point's upper end counts beyond that of a point to its right.
     estimate, lower = np.maximum.accumulate(estimate), np.maximum.accumulate(lower)
     upper = np.minimum.accumulate(upper[::-1])[::-1]
@@ -204,18 +179,23 @@ def _crossing(points: np.ndarray, curve: np.ndarray, p: float) -> tuple[float, f
 
 
 def _polynomials(projection: Projection) -> np.ndarray:
-    """φ = 1, t, t²: the features u, t u + 1, t² u + 2 t, (N, W, k, 3)."""
-    t, u = projection
-    return np.stack([u, t * u + 1, t**2 * u + 2 * t], axis=-1)
+    """φ = 1, t, t²: the features u, t u + Γ, t² u + 2 t Γ, (N, W, k, 3)."""
+    t, u, square = projection[:3]
+    return np.stack([u, t * u + square, t**2 * u + 2 * t * square], axis=-1)
 
 
 def features_of(projection: Projection, weights: np.ndarray | None = None) -> np.ndarray:
-    """Of each chain, its states averaged: (N, k, 3)."""
-    return averaged(_polynomials(projection), weights)
+    """Of each chain, its states averaged: (N, k, p), the `OWN` along the quantity's direction first."""
+    parts = [averaged(_polynomials(projection), weights)]
+    if projection.common is not None:
+        parts.append(projection.common)
+    if projection.curve is not None:
+        parts.append(averaged(_polynomials(projection.curve)[..., :CURVED], weights))
+    return np.concatenate(parts, axis=2)
 
 
 def _known_features(values: np.ndarray, projection: Projection | None, weights: np.ndarray | None) -> np.ndarray:
-    """(N, k, 3); none at all without a projection."""
+    """(N, k, p); none at all without a projection."""
     return np.zeros((len(values), values.shape[2], 0)) if projection is None else features_of(projection, weights)
 
 
@@ -225,32 +205,40 @@ def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.nd
     c is the state with as many at or below it: the very state that the indicator jumps at, where the quantity increases with t.
     `ordered` are all t (N · W, k) in order. The ratios are those of erfcx, because in the far tails they would be 0/0.
     """
-    t, u = projection
+    t, u, square = projection[:3]
     rank = np.clip(np.rint(below.mean(axis=(0, 1)) * len(ordered)).astype(int), 1, len(ordered))
     c = ordered[rank - 1, np.arange(t.shape[-1])]
     lower = t <= c
     with np.errstate(over="ignore", invalid="ignore"):  # far outside, where a feature that is not finite is not used
         solution = np.sqrt(np.pi / 2) * special.erfcx(np.where(lower, -t, t) / np.sqrt(2)) * normal_cdf(np.where(lower, -c, c))
-        return solution * (u + t) + lower - normal_cdf(c)
+        return solution * (u + t * square) + square * (lower - normal_cdf(c))
 
 
-def _sharp(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, ridges=None) -> Interval:
-    """The interval of the remainders' mean; with a kernel at most `KERNEL_GAIN` times narrower than without."""
+def _sharp(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, ridges=None, own: int = OWN) -> Interval:
+    """The interval of the remainders' mean: with the first `own` features, or all where that is narrower.
+
+    At most `FURTHER_GAIN` times narrower than with these few, and `KERNEL_GAIN` times with a kernel.
+    """
     usable = np.all(np.isfinite(values), axis=0) & np.all(np.isfinite(features), axis=(0, 2))
     values, features = np.where(usable, values, 0.0), np.where(usable[:, None], features, 0.0)
-    centre, half = centre_and_half(regress(values, features, None).remainders, level)
+    centre, widest = centre_and_half(regress(values, features[..., :own], None).remainders, level)
+    half = widest
+    if features.shape[2] > own:
+        other, narrower = centre_and_half(regress(values, features, None).remainders, level)
+        better = narrower < COMMON_GAIN * widest
+        centre, half = np.where(better, other, centre), np.where(better, np.maximum(narrower, widest / FURTHER_GAIN), half)
     if kernel is not None:
+        ridges = _ridges(values, features, kernel, own) if ridges is None else ridges
         sharper, narrower = centre_and_half(regress(values, features, kernel, ridges).remainders, level)
-        centre, half = np.where(narrower < half, sharper, centre), np.clip(narrower, half / KERNEL_GAIN, half)
+        centre, half = np.where(narrower < half, sharper, centre), np.clip(narrower, np.minimum(widest / KERNEL_GAIN, half), half)
     half = np.hypot(half, FINEST * unit + 8 * np.finfo(float).eps * np.abs(centre))
     centre = np.where(usable, centre, np.nan)
     return Interval(centre, centre - half, centre + half)
 
 
-def narrower(plain: Interval, sharp: Interval) -> Interval:
-    """The plain interval unless the other is worth while; never where that is NaN."""
-    use = (sharp.upper - sharp.lower < WORTHWHILE * (plain.upper - plain.lower)) & np.isfinite(sharp.estimate)
-    return Interval(*(np.where(use, new, old) for new, old in zip(sharp, plain, strict=True)))
+def _ridges(values: np.ndarray, features: np.ndarray, kernel: Kernel, own: int) -> np.ndarray:
+    """Found with the first `own` features: with all of them the search costs several times as much, and finds the same."""
+    return regress(values, features[..., :own], kernel).ridges
 
 
 def _sd(values: np.ndarray) -> np.ndarray:

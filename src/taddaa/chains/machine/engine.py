@@ -28,7 +28,7 @@ from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Programs, Told, entered, left, observer, programs_of, slopes_of
+from .program import Anchor, Chains, Programs, Told, entered, generator_of, left, observer, programs_of, slopes_of
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 40
@@ -37,6 +37,7 @@ LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
+GENERATOR_ROWS = 32  # states whose second derivatives are taken at a time
 
 
 class Trace(NamedTuple):
@@ -192,6 +193,17 @@ class Engine:
         with self._watch():
             found = program(self._cast_metric(metric), self._place.everywhere(positions, self.dtype), self._data)
             return np.asarray(found, float)
+
+    def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
+        program = self.target.compiled("generator", lambda: generator_of(self.target))
+        count, blocks = len(positions), -(-len(positions) // GENERATOR_ROWS)
+        padded = [np.concatenate([part, np.repeat(part[-1:], blocks * GENERATOR_ROWS - count, axis=0)]) for part in (positions, gradients)]
+        with self._watch():
+            x, g = (self._place.everywhere(part.reshape(blocks, GENERATOR_ROWS, -1), self.dtype) for part in padded)
+            found = program(self._cast_metric(metric), x, g, self._data)
+            drift, square = (np.asarray(part, float).reshape(blocks * GENERATOR_ROWS, -1)[:count] for part in found)
+        return drift, square
 
     def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""

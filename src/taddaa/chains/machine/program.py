@@ -142,6 +142,36 @@ def slopes_of(target: Target, functions: tuple[Callable, ...]) -> Callable:
     return slopes
 
 
+def generator_of(target: Target) -> Callable:
+    """Lf = ∇·(G∇f) + ∇f·G∇log π and Γf = ∇f·G∇f of each of the user's parameters f at blocks (b, n, d) of states: (b, n, k) each.
+
+    In the coordinates that chains walk in, with G = CCᵀ of a full metric: sums over the columns of C.
+    """
+
+    seen = with_own_constants(partial(quantities, target, ()))
+
+    @jax.jit
+    def generator(metric: Metric, positions, gradients, data):
+        factor = metric.factor  # type: ignore[union-attr]
+
+        def of(w):
+            return seen(place_of(metric, w)[0], data).astype(w.dtype)
+
+        def one(w, gradient):
+            def along(sums, column):
+                (_, slope), (_, bend) = jax.jvp(lambda x: jax.jvp(of, (x,), (column,)), (w,), (column,))
+                return (sums[0] + bend, sums[1] + slope**2), None
+
+            zero = jnp.zeros_like(of(w))
+            drift = jax.jvp(of, (w,), (factor @ (factor.T @ gradient),))[1]
+            (bends, squares), _ = jax.lax.scan(along, (zero, zero), factor.T)
+            return bends + drift, squares
+
+        return jax.lax.map(lambda block: jax.vmap(one)(*block), (positions, gradients))
+
+    return generator
+
+
 @jax.jit
 def entered(metric: Metric, point: Point) -> Point:
     """Points of the user's flat space in the metric's coordinates, with slopes."""
