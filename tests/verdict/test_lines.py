@@ -102,6 +102,22 @@ def test_coverage_and_gain():
     assert gain[0, 0] > 1.3 and gain[0, 2] > 2 and gain[1, 2] > 1.1, gain  # what common directions, and what curves, are for
 
 
+def test_what_is_left_in_tails_that_no_chain_has_seen():
+    """exp of a normal: Lf and f Lf + Γf explain nearly all of it but in the far tail, so that they may narrow at most threefold."""
+    rng, level, held, widths = np.random.default_rng(5), 0.95, np.zeros(2), []
+    for _ in range(80):
+        x = rng.standard_normal((194, 8, 1))
+        values = np.exp(x)
+        straight = lines.project(x, -x, Dense(np.eye(1)), np.eye(1))
+        curved = straight._replace(curve=lines.project_on_curves(values, values - x * values, values**2))
+        mean, variance = stein.mean(values, curved, None, level), stein.log_variance(values, curved, None, level)
+        few = stein.mean(values, straight, None, level)
+        widths.append(float((mean.upper - mean.lower)[0] / (few.upper - few.lower)[0]))
+        held += [mean.lower[0] <= np.exp(0.5) <= mean.upper[0], variance.lower[0] <= np.log((np.e - 1) * np.e) <= variance.upper[0]]
+    assert np.all(held >= stats.binom.ppf(1e-3, 80, level)), held
+    assert min(widths) > 0.33
+
+
 def engine(constrain):
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 3, constrain=constrain)
     return Engine(target, Barker(), 50, 0, "float64", Meter(), 1)
