@@ -17,18 +17,22 @@ class HostModel:
 
     def __init__(self, model, layout: Layout, shown: list[Any], error: Exception):
         import pytensor
+        from pytensor.graph.replace import clone_replace
+        from pytensor.tensor import dvector
 
-        self._layout, self._lock = layout, threading.Lock()
-        values = list(model.value_vars)
-        logp = model.logp()
+        self._lock = threading.Lock()
+        # Of one flat vector: to cut it into a model's variables, and gradients together, takes Python longer than PyTensor needs.
+        x = dvector("x")
+        parts: Any = dict(zip(model.value_vars, _parts(layout, x), strict=True))
+        typed = {value: part.astype(value.dtype) for value, part in parts.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            gradients: Any = pytensor.grad(logp, values)
-            self._gradient = _compiled(model, [logp, *gradients])
-            self._view = _compiled(model, shown)
+            logp, *views = clone_replace([model.logp(), *shown], replace=typed, rebuild_strict=False)
+            gradient: Any = pytensor.grad(logp, x)
+            self._gradient = _compiled(model, x, [logp, gradient])
+            self._view = _compiled(model, x, views)
         start = model.initial_point(random_seed=0)
-        example = self._view(*(np.asarray(start[value.name], value.dtype) for value in values))
-        self._types = [value.dtype for value in values]
+        example = self._view(np.concatenate([np.ravel(start[name]) for name in layout.shapes]).astype(float))
         self._shown = {variable.name: np.shape(found) for variable, found in zip(shown, example, strict=True)}
         self.logdensity: Any = host_logdensity(self.evaluate)
         self._values = host_values(self._viewed, sum(int(np.prod(shape)) for shape in self._shown.values()))
@@ -48,25 +52,22 @@ class HostModel:
         values, gradients = np.empty(len(rows)), np.empty(rows.shape)
         with self._lock:  # a PyTensor function keeps its results in memory of its own
             for i, row in enumerate(rows):
-                value, *parts = self._gradient(*self._arguments(row))
-                values[i], gradients[i] = value, np.concatenate([np.ravel(part) for part in parts])
+                values[i], gradients[i] = self._gradient(row)
         return values, gradients
 
     def _viewed(self, rows: np.ndarray) -> np.ndarray:
         with self._lock:
-            return np.stack([np.concatenate([np.ravel(part) for part in self._view(*self._arguments(row))]) for row in rows])
-
-    def _arguments(self, row: np.ndarray) -> list[np.ndarray]:
-        parts, first = [], 0
-        for shape, kind in zip(self._layout.shapes.values(), self._types, strict=True):
-            size = int(np.prod(shape))
-            parts.append(row[first : first + size].reshape(shape).astype(kind, copy=False))
-            first += size
-        return parts
+            return np.stack([np.concatenate([np.ravel(part) for part in self._view(row)]) for row in rows])
 
 
-def _compiled(model, outputs: list[Any]):
-    function = model.compile_fn(outputs, inputs=list(model.value_vars), point_fn=False, on_unused_input="ignore")
+def _parts(layout: Layout, x) -> list[Any]:
+    """A symbolic flat vector, cut into the model's variables."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in layout.shapes.values()])
+    return [x[int(end - np.prod(shape)) : int(end)].reshape(shape) for end, shape in zip(ends, layout.shapes.values(), strict=True)]
+
+
+def _compiled(model, x, outputs: list[Any]):
+    function = model.compile_fn(outputs, inputs=[x], point_fn=False, on_unused_input="ignore")
     if hasattr(function, "trust_input"):
         function.trust_input = True
     return function
