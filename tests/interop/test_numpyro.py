@@ -310,6 +310,12 @@ def test_after_a_run_in_single_precision(held):
     target, _ = taddaa.from_numpyro(model, autoguide.AutoNormal(model), params, *args)
     assert target.labels == ("effect[0]", "effect[1]", "effect[2]")
     assert ("(20,)" in target.origin.data) is not held
+    laplace = autoguide.AutoLaplaceApproximation(model)  # it holds what it was fitted with
+    svi = numpyro.infer.SVI(model, laplace, numpyro.optim.Adam(0.01), numpyro.infer.Trace_ELBO())
+    result = svi.run(jax.random.key(0), 2, *args, progress_bar=False)
+    _, q = taddaa.from_numpyro(model, laplace, result, *args)
+    np.testing.assert_allclose(q.covariance(), np.diag(1 / (1 + np.bincount(group))), atol=1e-6)
+    svi.run(jax.random.key(0), 2, *args, progress_bar=False)  # and goes on as before
 
 
 def test_an_error_in_the_model_tells_where():

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError, MissingExtra, place_of, require
 from ..problem.approximation import Approximation
+from ..problem.constants import afresh
 from ..problem.origin import Origin, described
 from ..problem.target import Target, first_line
 from .layout import Layout, said
@@ -37,7 +38,7 @@ def from_numpyro(model: Callable, guide: Callable, params, *args, **kwargs) -> t
         raise InputError(f"params must be the dict that svi.run(...).params holds, got {type(params).__name__}")
     with jax.enable_x64(True):
         study = Model(model, params, args, kwargs)
-        return study.target(), approximation_of(study, guide, params)
+        return study.target(), afresh(lambda: approximation_of(study, guide, params))  # a guide may hold arguments that NUTS has seen
 
 
 def read(model, fit, data=None) -> tuple[Target, Approximation]:
@@ -108,7 +109,7 @@ class Model:
         own = handlers.substitute(model, substitute_fn=lambda site: params.get(site["name"]) if site["type"] == "param" else None)
         self.model = self.summed = handlers.seed(own, 0)
         try:
-            self._trace(params)
+            afresh(lambda: jax.eval_shape(lambda: self._read(params)))
         except (InputError, MissingExtra):
             raise
         except Exception as error:
@@ -121,15 +122,6 @@ class Model:
         self.layout = Layout({name: site.unconstrained for name, site in self.sites.items()})
         if self.discrete:
             self.hidden = self._hidden()
-
-    def _trace(self, params) -> None:
-        try:
-            jax.eval_shape(lambda: self._read(params))
-        except TypeError as error:
-            if not all(width in str(error) for width in ("32", "64")):
-                raise
-            jax.clear_caches()  # what JAX remembers of arrays that the model itself holds, from a run in single precision
-            jax.eval_shape(lambda: self._read(params))
 
     def _read(self, params) -> None:
         from numpyro import handlers
