@@ -7,41 +7,42 @@ import pytest
 from scipy import stats
 
 import taddaa
+from frameworks import need
 from taddaa.problem.approximation import as_approximation
 
 MEAN, SD = np.array([1.0, -2.0]), np.array([0.5, 2.0])
 
 
 def in_numpyro():
-    dist = pytest.importorskip("numpyro.distributions")
+    dist = need("numpyro.distributions")
     return dist.Normal(jnp.array(MEAN), jnp.array(SD)).to_event(1)
 
 
 def in_distrax():
-    return pytest.importorskip("distrax").MultivariateNormalDiag(jnp.array(MEAN), jnp.array(SD))
+    return need("distrax").MultivariateNormalDiag(jnp.array(MEAN), jnp.array(SD))
 
 
 def in_tfp():
-    tfp = pytest.importorskip("tensorflow_probability.substrates.jax")
+    tfp = need("tensorflow_probability.substrates.jax")
     return tfp.distributions.MultivariateNormalDiag(jnp.array(MEAN), jnp.array(SD))
 
 
 def in_flowjax():
-    return pytest.importorskip("flowjax.distributions").Normal(jnp.array(MEAN), jnp.array(SD))
+    return need("flowjax.distributions").Normal(jnp.array(MEAN), jnp.array(SD))
 
 
 def in_torch():
-    torch = pytest.importorskip("torch")
+    torch = need("torch")
     return torch.distributions.Independent(torch.distributions.Normal(torch.tensor(MEAN), torch.tensor(SD)), 1)
 
 
 def batch_of_torch():
-    torch = pytest.importorskip("torch")
+    torch = need("torch")
     return torch.distributions.Normal(torch.tensor(MEAN), torch.tensor(SD))
 
 
 def in_zuko():
-    zuko, torch = pytest.importorskip("zuko"), pytest.importorskip("torch")
+    zuko, torch = need("zuko"), need("torch")
     return zuko.distributions.DiagNormal(torch.tensor(MEAN), torch.tensor(SD))
 
 
@@ -88,7 +89,7 @@ def test_draws_and_density_belong_together(make):
 
 @pytest.mark.torch
 def test_torchs_own_stream_is_left_alone():
-    torch = pytest.importorskip("torch")
+    torch = need("torch")
     torch.manual_seed(0)
     before = torch.get_rng_state()
     as_approximation(in_torch()).sample(np.random.default_rng(0), 5)
@@ -108,7 +109,7 @@ def test_conditional_and_shaped_distributions():
 
 @pytest.mark.torch
 def test_a_posterior_of_sbi_draws_without_a_progress_bar():
-    torch = pytest.importorskip("torch")
+    torch = need("torch")
 
     class DirectPosterior:
         __module__ = "sbi.inference.posteriors.direct_posterior"
