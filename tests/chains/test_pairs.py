@@ -23,7 +23,7 @@ def skewed(x):
 
 def paired(walk, seed=0):
     with jax.enable_x64(True):
-        return run_pairs([walk], seed)
+        return run_pairs([walk], seed, len(walk.starts) // 2)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def unsettled():
 def test_h_has_the_targets_own_mean_though_the_run_has_not_arrived(unsettled, monkeypatch):
     monkeypatch.setattr(pairs, "MOST_SHARE", 100)  # of so short a run
     monkeypatch.setattr(pairs, "STATES", 1)
-    monkeypatch.setattr(pairs, "WINDOW", 1)  # X is one iteration ahead: nearly all is in the corrections
+    monkeypatch.setattr(pairs, "PILOT_SHARE", 0)  # X is one iteration ahead: nearly all is in the corrections
     found = paired(unsettled.continuation.walk)
     assert np.isfinite(found.meeting).all()
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0)
@@ -50,6 +50,27 @@ def test_h_has_the_targets_own_mean_though_the_run_has_not_arrived(unsettled, mo
     assert np.max(np.abs(moved.mean(axis=0) - MEANS) / (moved.std(axis=0) / np.sqrt(len(moved)))) > 2 * cutoff
     ahead = functions[:, : pairs.STATES].mean(axis=1)
     assert np.max(np.abs(ahead.mean(axis=0) - truth) / (ahead.std(axis=0) / np.sqrt(len(h)))) > 2 * cutoff
+
+
+def test_pilots_make_the_lag_so_long_that_most_pairs_meet_in_time(unsettled, monkeypatch):
+    monkeypatch.setattr(pairs, "STATES", 1)
+    monkeypatch.setattr(pairs, "MOST_SHARE", 100)
+    monkeypatch.setattr(pairs, "PILOT_SHARE", 100)
+    monkeypatch.setattr(pairs, "PILOTS", 400)
+    found = paired(unsettled.continuation.walk)
+    late = np.mean(found.meeting > found.lag)  # without pilots, with a lag of 1, it is over a half
+    assert found.lag > 1 and abs(late - (1 - pairs.LAG_LEVEL)) < 0.06, (found.lag, late)
+
+
+@pytest.mark.parametrize("count", [20, 40, 70])
+def test_partners_are_two_chains_and_each_is_used_alike(count):
+    first, second = pairs.partners(40, count, 3)
+    assert len(first) == len(second) == count and np.all(first != second)
+    assert len(set(zip(first, second, strict=True))) == count
+    used = np.bincount(np.r_[first, second], minlength=40)
+    assert used.max() - used.min() <= 1 or count == 70
+    for part in (first, second):  # the one as often as the other
+        assert np.ptp(np.bincount(part, minlength=40)) <= 1
 
 
 def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(unsettled):

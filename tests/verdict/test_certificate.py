@@ -11,7 +11,7 @@ from scipy import optimize, stats
 import taddaa
 from taddaa import Draws, Gaussian, InputError, Mean, Quantile, Report, Settings, StudentT, Target, Variance
 from taddaa.show.page import report_to_html
-from taddaa.verdict.certificate import Brackets, certified_judgement, distance
+from taddaa.verdict.certificate import Brackets, certified_judgement, distance, pairs_needed
 from taddaa.verdict.checks.check import Check
 from taddaa.verdict.judgement import Judgement
 from taddaa.verdict.outcome import REFUTED, verdicts
@@ -40,6 +40,16 @@ def test_errors_of_a_gaussian_are_known_from_both_sides(gaussian):
     assert 0 < certificate.median_meeting < certificate.last_meeting < 1
     assert 0 < certificate.distance < 0.15  # a bound at 95 % from 97 pairs
     assert certificate.gradients < 0.35 * (gaussian.cost.gradients - certificate.gradients)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows", "pairs"), [((Mean(), Variance()), 40, 97), ((Mean(), Quantile(0.05)), 44, 150), ((Quantile(0.99),), 4, 194)]
+)
+def test_quantiles_in_tails_need_more_pairs(asked, rows, pairs):
+    """What may be missed with probability α among P pairs is an event of probability log(2/α)/P."""
+    groups = [SimpleNamespace(functional=functional) for functional in asked]
+    run = SimpleNamespace(walk=SimpleNamespace(starts=np.zeros((194, 2))), questions=SimpleNamespace(groups=groups), level=1 - 0.05 / rows)
+    assert pairs_needed(run) == pairs
 
 
 def test_it_is_kept_in_json_and_shown(gaussian):

@@ -1,7 +1,7 @@
 """Pairs of the moved chains, each run until it meets: what they say of the target needs no arrival.
 
-Of all moved chains a random half are X and a random half Y, so that X₀ and Y₀ have the same law whatever the run was like, and whatever
-metric and step it has learnt. X goes L iterations ahead; then both move together until they meet, at X_τ = Y_{τ−L}. For every f
+X and Y are random picks of the moved chains, so that X₀ and Y₀ have the same law whatever the run was like, and whatever metric and step
+it has learnt. X goes L iterations ahead; then both move together until they meet, at X_τ = Y_{τ−L}. For every f
 
     H = mean over k of [ f(X_k) + Σ_{j ≥ 1} f(X_{k+jL}) − f(Y_{k+(j−1)L}) ],    L ≤ k < 2L,
 
@@ -19,12 +19,13 @@ from ..moves.coupled import Pair
 from ..moves.kernel import Point
 from ..moves.precondition import unpulled
 from .frozen import Frozen, some
+from .machine.meter import Meter
 from .walk import Progress, Walk
 
-# X is a quarter of the run ahead: STATES · WINDOW of its 32 segments.
-STATES = 4  # k at which H is taken,
-WINDOW = 2  # in the first of so many parts of the L iterations
-MOST_SHARE = 1.0  # of the run's own gradients that pairs may take
+STATES = 6  # k at which H is taken, at least a segment of the run apart (of 32): X is as many segments ahead
+PILOTS = 32  # pairs that tell how long the lag must be,
+LAG_LEVEL = 0.9  # so that such a share meets before corrections begin
+PILOT_SHARE, MOST_SHARE = 0.25, 1.5  # of the run's own gradients that pilots and pairs may take
 MOST_NUMBERS = 2 * 10**7  # in the states that are kept
 
 
@@ -41,52 +42,81 @@ class Paired(NamedTuple):
     gradients_taken: int
 
 
-def run_pairs(walks: list[Walk], seed: int, on_progress: Callable[[Progress], None] | None = None) -> Paired:
-    """Pairs of the chains of a finished walk; of two arms, if there are two, so that pairs show whether both came to the same place."""
-    course = _Course(walks, seed, on_progress)
-    course.go_ahead()
-    course.take_down(corrects=False)
-    while not course.met.all() and course.affordable:
-        course.take_down(corrects=True)
+def run_pairs(walks: list[Walk], seed: int, pairs: int, on_progress: Callable[[Progress], None] | None = None) -> Paired:
+    """Pairs of the chains of a finished walk; of two arms, if there are two, so that pairs show whether both came to the same place.
+
+    Where most meet late, H is mostly corrections and says little: a few pilots tell how long L must be before any pair is run.
+    """
+    spent = _Spent(walks[0].engine.meter)
+    frozen = Frozen(walks, seed, 7, spent.told_to(on_progress))
+    points, chains = frozen.points, len(frozen.points.position)
+    pilots = _Course(frozen, spent, points, partners(chains, min(PILOTS, pairs), seed), frozen.spacing)
+    course = _Course(frozen, spent, points, partners(chains, pairs, seed), pilots.spacing_needed())
+    course.run()
     return course.paired()
+
+
+class _Spent:
+    """Gradients of the run before, and of pairs; and what is told of these."""
+
+    def __init__(self, meter: Meter):
+        self._meter, self._before = meter, meter.gradients
+        self.met = np.zeros(0, bool)
+
+    @property
+    def gradients(self) -> int:
+        return self._meter.gradients - self._before
+
+    @property
+    def share(self) -> float:
+        """Of the gradients of the run before."""
+        return self.gradients / max(self._before, 1)
+
+    def told_to(self, on_progress: Callable[[Progress], None] | None) -> Callable[[float], None]:
+        def tell(acceptance: float) -> None:
+            if on_progress is not None:
+                on_progress(Progress("coupled pairs", int(np.sum(self.met)), len(self.met), acceptance, np.nan))
+
+        return tell
 
 
 class _Course:
     """Where the pairs stand, and what was noted of them."""
 
-    def __init__(self, walks: list[Walk], seed: int, on_progress: Callable[[Progress], None] | None):
-        self._meter, self._on_progress = walks[0].engine.meter, on_progress
-        self._before = self._meter.gradients
-        self.met = np.zeros(0, bool)
-        self._frozen = Frozen(walks, seed, 7, self._tell)
-        points = self._frozen.points
-        order = np.random.default_rng([seed, 6]).permutation(len(points.position))
-        pairs = min(len(order), len(walks[0].starts)) // 2
-        self.first, self.second = some(points, order[:pairs]), some(points, order[pairs : 2 * pairs])
-        self.met, self.since = np.zeros(pairs, bool), np.zeros(pairs)
+    def __init__(self, frozen: Frozen, spent: _Spent, points: Point, who: tuple[np.ndarray, np.ndarray], spacing: int):
+        self._frozen, self._spent, self._spacing = frozen, spent, spacing
+        self.first, self.second = (some(points, chains) for chains in who)
+        self.met, self.since = np.zeros(len(who[0]), bool), np.zeros(len(who[0]))
         self._notes: list[tuple[np.ndarray, float, Point]] = []  # which pairs, weight, states
+        spent.met = self.met
+
+    def run(self) -> None:
+        self.first = self._frozen.alone(self.first, self.lag)  # X by itself, L iterations
+        self.take_down(corrects=False)
+        while not self.met.all() and self.affordable:
+            self.take_down(corrects=True)
+
+    def spacing_needed(self) -> int:
+        """With which most pairs meet before corrections begin, as far as that can be afforded."""
+        while np.mean(self.met) < LAG_LEVEL and self._spent.share < PILOT_SHARE:
+            self._go_on(self._spacing, needed=False)
+        return max(self._spacing, int(np.ceil(np.quantile(self.since, LAG_LEVEL) / STATES)))
 
     @property
     def lag(self) -> int:
-        return self._frozen.spacing * STATES * WINDOW
+        return self._spacing * STATES
 
     @property
     def affordable(self) -> bool:
         noted = sum(len(which) for which, _, _ in self._notes) + len(self.met) * len(self._notes)
         enough_memory = noted * self.first.position.shape[1] < MOST_NUMBERS
-        return self._meter.gradients - self._before < MOST_SHARE * self._before and enough_memory
-
-    def go_ahead(self) -> None:
-        """X by itself, L iterations."""
-        self.first = self._frozen.alone(self.first, self.lag)
+        return self._spent.share < MOST_SHARE and enough_memory
 
     def take_down(self, *, corrects: bool) -> None:
         """L iterations on, with notes at each k."""
-        spacing = self._frozen.spacing
         for i in range(STATES):
             self._note(corrects=corrects)
-            last = i == STATES - 1
-            self._go_on(spacing * (STATES * (WINDOW - 1) + 1) if last else spacing, needed=not (last or corrects))
+            self._go_on(self._spacing, needed=not (corrects or i == STATES - 1))
 
     def _go_on(self, iterations: int, *, needed: bool) -> None:
         """X with Y, as far as they have not met; X by itself where it is still `needed`."""
@@ -98,7 +128,7 @@ class _Course:
             moved, self.since[apart] = self._frozen.together(pair, self.since[apart], iterations)
             _put(self.first, apart, moved.first)
             _put(self.second, apart, moved.second)
-            self.met[apart] = moved.met
+            self.met[apart] = moved.met  # in place: progress tells of it
 
     def _note(self, *, corrects: bool) -> None:
         """Take down the states that H is made of: X's, and once these are enough, X's and Y's of pairs that have not met."""
@@ -106,10 +136,6 @@ class _Course:
         self._notes.append((which, 1.0, some(self.first, which)))
         if corrects:
             self._notes.append((which, -1.0, some(self.second, which)))
-
-    def _tell(self, acceptance: float) -> None:
-        if self._on_progress is not None:
-            self._on_progress(Progress("coupled pairs", int(np.sum(self.met)), len(self.met), acceptance, np.nan))
 
     def paired(self) -> Paired:
         """All that was noted. Pairs with fewer states than others have their first again, with weight zero."""
@@ -134,8 +160,14 @@ class _Course:
             np.where(self.met, self.since, np.inf),
             self.lag,
             self._frozen.step,
-            self._meter.gradients - self._before,
+            self._spent.gradients,
         )
+
+
+def partners(chains: int, pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which chains are X and which are Y, in a random order; no chain is both in one pair, and no two pairs are alike."""
+    order, turn = np.random.default_rng([seed, 6]).permutation(chains), np.arange(pairs)
+    return order[turn % chains], order[(turn + chains // 2 + turn // chains) % chains]
 
 
 def _put(point: Point, which: np.ndarray, new: Point) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..chains.frozen import Frozen, some
 from ..chains.machine.placement import computing
-from ..chains.pairs import STATES, WINDOW
+from ..chains.pairs import STATES
 from ..chains.walk import Progress
 from ..errors import InputError, require
 from ..verdict.outcome import UNTRUSTED
@@ -37,9 +37,10 @@ def repaired(report: "Report", draws: int, progress: Callable[[Progress], None] 
     _refuse(report, draws)
     there = report.continuation
     assert there is not None
+    lag = None if report.certificate is None else report.certificate.lag
     begun, spent = time.perf_counter(), there.walk.engine.meter.gradients
     with computing(there.settings.precision):
-        positions = _gone_on(there.walk, there.seed, draws, progress)
+        positions = _gone_on(there.walk, there.seed, draws, lag, progress)
         count, each, dim = positions.shape
         values = there.walk.engine.observe(positions.reshape(-1, dim), ())[:, : len(report.labels)]
     parts = gather(report.labels, values, report.axes)
@@ -79,7 +80,7 @@ def _refuse(report: "Report", draws: int) -> None:
         )
 
 
-def _gone_on(walk, seed: int, draws: int, progress: Callable[[Progress], None] | None) -> np.ndarray:
+def _gone_on(walk, seed: int, draws: int, lag: int | None, progress: Callable[[Progress], None] | None) -> np.ndarray:
     """(chains, draws of each, d) in the user's flat space: as far ahead as pairs went before they were used, then with equal spacing."""
 
     def tell(acceptance: float) -> None:
@@ -93,7 +94,7 @@ def _gone_on(walk, seed: int, draws: int, progress: Callable[[Progress], None] |
     count = int(np.clip(draws // EACH, LEAST_CHAINS, there))
     each = -(-draws // count)
     chosen = np.random.default_rng([seed, 9]).permutation(there)[:count]
-    points = frozen.alone(some(frozen.points, chosen), frozen.spacing * STATES * WINDOW)
+    points = frozen.alone(some(frozen.points, chosen), frozen.spacing * STATES if lag is None else lag)
     for _ in range(each):
         points = frozen.alone(points, frozen.spacing)
         states.append(frozen.places(points.position))

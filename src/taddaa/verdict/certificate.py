@@ -13,6 +13,7 @@ from scipy import special
 from ..chains.pairs import Paired, run_pairs
 from ..chains.walk import Progress, Walk
 from ..formulas.interval import Interval, bound, excess_width, joined, movement, widened
+from ..problem.functional import Quantile
 from .checks.run import Run
 from .judgement import Judgement, Tolerance, shown, within
 from .questions import Questions, RowGroup
@@ -63,7 +64,7 @@ def certified_by_pairs(
     progress: Callable[[Progress], None] | None,
 ) -> Certified:
     """Run pairs of the chains of all arms, and judge every row by them; `level` is that of the report as a whole."""
-    paired = run_pairs(arms, seed, progress)
+    paired = run_pairs(arms, seed, pairs_needed(run), progress)
     engine, questions = run.walk.engine, run.questions
     shape = paired.weights.shape
     quantities = engine.observe(paired.places.reshape(-1, paired.places.shape[2]), questions.functions).reshape(*shape, -1)
@@ -74,6 +75,13 @@ def certified_by_pairs(
         evidence = evidence if evidence.believed else None
     found = brackets(run, paired, quantities, evidence, tolerance)
     return Certified(paired, found, distance(paired, level))
+
+
+def pairs_needed(run: Run) -> int:
+    """Half as many as chains. For a quantile in a tail so many that what pairs may miss at the row's level is rarer than the tail."""
+    levels = [group.functional.p for group in run.questions.groups if isinstance(group.functional, Quantile)]
+    chains, tail = len(run.walk.starts), min((min(p, 1 - p) for p in levels), default=0.5)
+    return int(np.clip(np.ceil(np.log(2 / (1 - run.level)) / tail), chains // 2, chains))
 
 
 def distance(paired: Paired, level: float) -> float:
