@@ -12,7 +12,7 @@ CORE := tests/formulas tests/problem tests/report tests/chains/test_checkpoint.p
 	tests/test_bad_input.py tests/test_testing.py
 
 .PHONY: help demo test test-slow test-core test-oldest test-newest test-interop test-torch test-stan lint format docs docs-version dist schema \
-	bench bench-rivals bench-scale frameworks soak accelerator calibrate paper clean
+	bench bench-rivals bench-repair bench-scale frameworks soak accelerator calibrate paper clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench: $(VENV)/.test ## time and memory, written to docs/performance.md (minutes
 
 bench-rivals: $(VENV)/.test ## the same beside NUTS, nutpie (if installed) and MEADS, for MODELS="ordinal logistic …" or all (an hour; resumable)
 	$(BIN)/python benchmarks/rivals.py $(MODELS) --page
+
+bench-repair: $(VENV)/.test ## posterior draws by repair beside NUTS, for MODELS="ordinal logistic …" or all, printed (resumable)
+	$(BIN)/python benchmarks/repair.py $(MODELS)
 
 bench-scale: $(VENV)/.test ## memory, traffic and time of large problems, predicted and found; written to docs/scaling.md
 	$(BIN)/python benchmarks/scale.py --page

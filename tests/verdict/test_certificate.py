@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 import taddaa
 from taddaa import Draws, Gaussian, InputError, Mean, Quantile, Report, Settings, StudentT, Target, Variance
+from taddaa.moves import precondition
 from taddaa.show.page import report_to_html
 from taddaa.verdict.certificate import Brackets, certified_judgement, distance, pairs_needed
 from taddaa.verdict.checks.check import Check
@@ -119,6 +120,15 @@ def test_other_starts_show_a_mode_that_the_fit_has_missed():
 def test_chains_that_cannot_move_are_not_certified():
     spiky = lambda x: -0.5 * jnp.sum(x**2) + 200 * jnp.sum(jnp.cos(60 * x))  # noqa: E731
     report = taddaa.diagnose(spiky, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(chains=200, budget=1), certify=True)
+    assert uncertified(report)
+
+
+def test_a_funnel_in_coordinates_that_are_not_straightened_is_not_certified(monkeypatch):
+    """Chains that cannot enter the neck do not meet those that cannot leave it."""
+    monkeypatch.setattr(precondition, "learn_bend", lambda *_: None)
+    funnel = lambda x: -0.5 * (x[0] / 3) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 4.5 * x[0]  # noqa: E731
+    fit = Gaussian(np.zeros(10), np.r_[3.0, np.full(9, 2.0)])
+    report = taddaa.diagnose(funnel, fit, settings=Settings(chains=200, budget=1), certify=True)
     assert uncertified(report)
 
 
