@@ -22,14 +22,15 @@ def double_precision():
 
 
 def some_bend(scale: float = 1.0) -> Bend:
-    """Two levels in five dimensions: 0 drives 1, 0 and 1 drive 3 and 4, 2 only shifts."""
+    """Two levels in five dimensions: 0 drives 1, 0 and 1 drive 3 and 4, 2 only shifts; data say something of 1 and 3."""
     select = np.eye(5)[:, :3]
     stretch, shift = np.zeros((3, 5)), np.zeros((3, 5))
     stretch[0, 1], stretch[0, 3], stretch[1, 3], stretch[1, 4] = 0.7, -0.4, 0.5, 1.1
     shift[2, 1], shift[0, 4], shift[2, 3] = 0.3, -0.8, 0.6
     levels = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 1, 1]], float)
     centre, width = np.array([0.1, -1.0, 2.0, 0.0, 0.5]), np.array([1.0, 0.5, 2.0, 3.0, 0.2])
-    return Bend(*(jnp.asarray(part) for part in (centre, width, select, scale * stretch, scale * shift, levels)))
+    data = np.array([[0, 0.3, 0, 0.6, 0], [0, -0.2, 0, 0.4, 0.1], [0, 0.5, 0, -0.3, 0]])  # ρ, b, h
+    return Bend(*(jnp.asarray(part) for part in (centre, width, select, scale * stretch, scale * shift, levels, *data)))
 
 
 def test_there_and_back():
@@ -85,7 +86,7 @@ def funnel_bend(stretch=0.7) -> Bend:
     """Not quite the right one, which would be 1."""
     one = np.array([[0.0, stretch]])
     shift, select, levels = np.array([[0.0, 0.2]]), np.array([[1.0], [0.0]]), np.array([[0.0, 1.0]])
-    return Bend(*(jnp.asarray(part) for part in (np.zeros(2), np.ones(2), select, one, shift, levels)))
+    return Bend(*(jnp.asarray(part) for part in (np.zeros(2), np.ones(2), select, one, shift, levels, *np.zeros((3, 2)))))
 
 
 @pytest.mark.parametrize("kernel", [RWMH(), MALA(), Barker()], ids=lambda k: k.label)

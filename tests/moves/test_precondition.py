@@ -220,7 +220,9 @@ def test_a_maps_coordinates_are_the_same_however_many_rows_are_filled_up():
     select = np.zeros((dim, 1))
     select[0, 0] = 1.0
     weights = np.array([[0.0, 0.4, -0.3]])
-    bend = Bend(*map(jnp.asarray, (np.zeros(dim), np.ones(dim), select, weights, 0 * weights, np.array([[0.0, 1.0, 1.0]]))))
+    bend = Bend(
+        *map(jnp.asarray, (np.zeros(dim), np.ones(dim), select, weights, 0 * weights, np.array([[0.0, 1.0, 1.0]]), *np.zeros((3, dim))))
+    )
     metric = Bent(bend, jnp.eye(dim))
     x, g = rng.standard_normal((2, 11, dim))
     w, slope = _bent(metric, x, g)

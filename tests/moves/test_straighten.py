@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import Bend
-from taddaa.moves.straighten import Divergence, Edges, learn_bend
+from taddaa.moves.straighten import Divergence, Edges, bend_of, learn_bend
 
 CHAINS = 387
 
@@ -39,7 +39,7 @@ def test_the_divergence_is_that_of_the_map(divergence):
     theta = 0.5 * np.random.default_rng(1).standard_normal(divergence.size)
     _, _, centre, log_scale = divergence.unpacked(theta)
     with jax.enable_x64(True):
-        bend: Bend = divergence.bend(theta, np.zeros(6), np.ones(6))
+        bend: Bend = bend_of(divergence.shape(theta), np.zeros(6), np.ones(6))
 
         def loss(u, r):
             w = bend.inverse(u)

@@ -15,6 +15,7 @@ from ..moves.kernel import HMC
 from ..moves.precondition import Bent, Metric, Preconditioner, same_kind
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
+from .edges import meets_an_edge
 from .machine.engine import Engine, Trace, return_freed_memory
 from .machine.placement import agreed
 from .machine.program import Chains
@@ -88,6 +89,7 @@ class Walk:
         self.exploring = False  # by the kernel for chains that have arrived
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
+        self._edge_at: tuple[int, bool] = (-1, False)  # the iteration at which it was last asked, and the answer
 
     def open(self) -> None:
         """To T/2, learning the metric on the way."""
@@ -122,6 +124,18 @@ class Walk:
     def looks(self) -> int:
         """Snapshots in a round: as many as memory has room for, in whole quarters."""
         return int(np.clip(NUMBERS_KEPT // self.starts.size, FEWEST_LOOKS, LOOKS)) // FEWEST_LOOKS * FEWEST_LOOKS
+
+    @property
+    def nonfinite_share(self) -> float:
+        """Of all proposals, those whose log density or gradient was NaN or infinite."""
+        return float(np.mean(self.engine.host(self.chains.nonfinite)) / max(self.proposals, 1))
+
+    @property
+    def meets_an_edge(self) -> bool:
+        """Of the support, where it has density; the answer costs gradients, so it is kept."""
+        if self._edge_at[0] != self.iteration:
+            self._edge_at = (self.iteration, meets_an_edge(self))
+        return self._edge_at[1]
 
     @property
     def _goal(self) -> int:

@@ -135,7 +135,7 @@ def same_kind(metric: Metric, drivers: int, levels: int) -> Metric:
     dim = len(metric.factor)
     if drivers == 0:
         return Dense(metric.factor)
-    shapes = ((dim,), (dim,), (dim, int(drivers)), (int(drivers), dim), (int(drivers), dim), (int(levels), dim))
+    shapes = ((dim,), (dim,), (dim, int(drivers)), (int(drivers), dim), (int(drivers), dim), (int(levels), dim), *[(dim,)] * 3)
     return Bent(Bend(*(jnp.zeros(shape) for shape in shapes)), metric.factor)
 
 
@@ -248,7 +248,7 @@ class Fisher(Preconditioner):
         if isinstance(metric, DiagonalLowRank):
             return _fisher_low_rank(x, g, metric.basis.shape[1])
         if isinstance(metric, Dense | Bent) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
-            bend = learn_bend(x[-chains:], g[-chains:]) if self.straighten else None
+            bend = learn_bend(x, g, chains) if self.straighten else None
             if bend is not None:
                 bent = Bent(bend, jnp.eye(x.shape[1]))
                 return bent._replace(factor=jnp.asarray(_fisher_factor(*_bent(bent, x, g))))

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..formulas.distributions import chi2_upper_quantile, normal_quantile, ranks
 from .bend import CAP, Bend
+from .pooling import Shape, pooled
 
 LARGEST = 500  # dimensions
 LEAST_SHARE = 0.04  # of the variance of log g², which a driver must explain
@@ -31,8 +32,9 @@ class Edges(NamedTuple):
     turn: np.ndarray
 
 
-def learn_bend(x: np.ndarray, g: np.ndarray) -> Bend | None:
-    """The map from positions and gradients (n, d), one row a chain; None where nothing is gained by one."""
+def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend | None:
+    """The map from positions and gradients (n, d), of which the last are one row a chain; None where nothing is gained by one."""
+    before, (x, g) = (x, g), (x[-(chains or 0) :], g[-(chains or 0) :])
     d = x.shape[1]
     if not 2 <= d <= LARGEST:
         return None
@@ -60,7 +62,8 @@ def learn_bend(x: np.ndarray, g: np.ndarray) -> Bend | None:
     if not gain.mean() > max(LEAST_GAIN, GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
         return None
     whole = Divergence(u, r, found)
-    return whole.bend(whole.minimise(fit), centre, scale)
+    shape = whole.shape(whole.minimise(fit))
+    return bend_of(pooled((before[0] - centre) / scale, before[1] * scale, shape), centre, scale)
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
@@ -118,7 +121,7 @@ def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.nda
 
 def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
     """Which coordinates shift the i-th: with the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a."""
-    stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2)), -CAP, CAP))  # e^−a
+    stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2)), -4, 4))  # e^−a
     weight = 1 / stiff
     cut = 3 * np.median(np.abs(r * weight))
     y = -np.clip(r * weight, -cut, cut) if cut > 0 else -r * weight
@@ -244,13 +247,22 @@ class Divergence:
             found = minimize(objective, theta[fixed:], jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
         return np.concatenate([theta[:fixed], found.x])
 
-    def bend(self, theta: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> Bend:
-        stretch, shift, _, _ = self.unpacked(theta)
-        room = 8 ** max(int(np.ceil(np.log2(len(self.drivers)) / 3)), 1)  # few sizes, few compiled programs
-        select = np.zeros((len(centre), room))
-        select[self.drivers, np.arange(len(self.drivers))] = 1.0
-        padded = lambda part: np.concatenate([part, np.zeros((room - len(part), part.shape[1]))])  # noqa: E731
-        levels = np.array(self.turns[::-1], float)
-        if len(levels) > 1:
-            levels = np.concatenate([np.zeros((MOST_LEVELS - len(levels), len(centre))), levels])
-        return Bend(*(jnp.asarray(part) for part in (centre, scale, select, padded(stretch), padded(shift), levels)))
+    def shape(self, theta: np.ndarray) -> Shape:
+        d = self.u.shape[1]
+        stretch, shift = np.zeros((d, d)), np.zeros((d, d))
+        stretch[self.drivers], shift[self.drivers] = self.unpacked(theta)[:2]
+        return Shape(stretch, shift, tuple(self.turns), *np.zeros((3, d)))
+
+
+def bend_of(shape: Shape, centre: np.ndarray, scale: np.ndarray) -> Bend:
+    """As chains use it: only the drivers' rows, padded, since few sizes are few compiled programs."""
+    drivers = np.flatnonzero((shape.stretch != 0).any(axis=1) | (shape.shift != 0).any(axis=1))
+    room = 8 ** max(int(np.ceil(np.log2(len(drivers)) / 3)), 1)
+    select = np.zeros((len(centre), room))
+    select[drivers, np.arange(len(drivers))] = 1.0
+    padded = lambda part: np.concatenate([part[drivers], np.zeros((room - len(drivers), part.shape[1]))])  # noqa: E731
+    levels = np.array(shape.turns[::-1], float)
+    if len(levels) > 1:
+        levels = np.concatenate([np.zeros((MOST_LEVELS - len(levels), len(centre))), levels])
+    parts = (centre, scale, select, padded(shape.stretch), padded(shape.shift), levels, shape.known, shape.neck, shape.mouth)
+    return Bend(*(jnp.asarray(part) for part in parts))

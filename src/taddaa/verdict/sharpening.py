@@ -23,7 +23,6 @@ MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in
 SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # states at which quantities' gradients are averaged; numbers in them
 MOST_CURVES = 3 * 10**8  # numbers that second derivatives of the quantities at all states have
 FEWEST_COMMON = 20  # dimensions, from which all quantities share features
-EDGE_SHARE = 0.001  # of non-finite proposals, from which the density may not vanish at the edge of its support
 MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole are not to be believed
 
 
@@ -86,7 +85,7 @@ class Evidence:
 def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     """What the latest round offers; None where the forces cannot be believed."""
     seen = walk.seen
-    if np.mean(walk.engine.host(walk.chains.nonfinite)) / max(walk.proposals, 1) > EDGE_SHARE:
+    if walk.meets_an_edge:
         return None
     count, dim = seen.origin.positions.shape
     states = int(np.clip(MOST_NUMBERS // (count * dim), 1, questions.states))

@@ -8,7 +8,6 @@ from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .run import Run
 
 STEIN_CUTOFF = 4.5  # standard errors; transit shows as 6 to 35
-EDGE_SHARE = 0.005  # of non-finite proposals, from which the support has edges that chains meet
 
 
 class GradientsBalance(Checker):
@@ -24,8 +23,8 @@ class GradientsBalance(Checker):
     more_iterations = True
 
     def applies(self, run: Run) -> bool:
-        """Forces balance only where the density vanishes at the edge of its support: many proposals beyond one tell that it may not."""
-        return run.nonfinite_share < EDGE_SHARE
+        """Forces balance only where the density vanishes at the edge of its support."""
+        return not run.walk.meets_an_edge
 
     def examine(self, run: Run) -> Check:
         snapshots = run.seen.snapshots

@@ -20,7 +20,7 @@ class FiniteProposals(Checker):
     silences = Silences.RUN
 
     def examine(self, run: Run) -> Check:
-        share = run.nonfinite_share
+        share = run.walk.nonfinite_share
         lost = int(np.sum(~np.isfinite(run.walk.engine.host(run.walk.chains.point.logdensity))))
         message = f"{share:.0%} of the proposals had a NaN or infinite log density or gradient"
         if lost:

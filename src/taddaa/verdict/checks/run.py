@@ -44,11 +44,6 @@ class Run:
         return directions_moved_most(self.seen)
 
     @cached_property
-    def nonfinite_share(self) -> float:
-        """Of all proposals, those whose log density or gradient was NaN or infinite."""
-        return float(np.mean(self.walk.engine.host(self.walk.chains.nonfinite)) / max(self.walk.proposals, 1))
-
-    @cached_property
     def tail_index(self) -> np.ndarray:
         """Of each quantity: the moved draws', and q's where draws of it were needed."""
         index = by_pieces(lambda *late: tail_index(np.concatenate(late)), *self.seen.late_quantities)

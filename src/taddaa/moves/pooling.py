@@ -1,0 +1,167 @@
+"""What the data say of a child adds to what its drivers say: precisions add, and the gradients show both.
+
+In a hierarchical model θ_i | μ, τ, data has the log density's gradient −(θ_i − μ)/τ² − (θ_i − y_i)/σ_i²: linear in θ_i with two
+precisions, of which only the first depends on the drivers. Regressing a child's gradients on e^{−2v}θ_i, e^{−2v}μ, e^{−2v}, θ_i and 1
+finds both, and where the child goes deep in the neck, exactly, from chains that have never been there. A map that is only right where the
+chains are leaves a hundred children a little off their place in the neck, and so the neck closed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .bend import CAP
+
+FACTORS = np.geomspace(0.6, 1.7, 7)  # of A, tried before the best of them is refined
+ENOUGH = 16  # children to find it by
+MOST_KNOWN = 0.98  # ρ
+MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
+CLEARLY = 2.0  # standard errors
+REPEATS = 4  # of the regression, whose weights are the precisions that it finds
+
+
+class Shape(NamedTuple):
+    """A `Bend`'s numbers between coordinates u: A and B (d, d), driver by child; the children peeled off in each turn; ρ, b and h (d,)."""
+
+    stretch: np.ndarray
+    shift: np.ndarray
+    turns: tuple[np.ndarray, ...]
+    known: np.ndarray
+    neck: np.ndarray
+    mouth: np.ndarray
+
+
+class _Child(NamedTuple):
+    shift: np.ndarray
+    known: float
+    neck: float
+    mouth: float
+    loss: float  # mean square of what the regression leaves, whitened
+    rest: np.ndarray
+
+
+def pooled(u: np.ndarray, r: np.ndarray, shape: Shape) -> Shape:
+    """The map with precisions that add, from positions and gradients (n, d), unless held-out states clearly fit it worse.
+
+    Where the chains have been, both may fit alike. This one knows better what is beyond.
+    """
+    train, test = slice(0, None, 2), slice(1, None, 2)
+    with np.errstate(all="ignore"):  # what is not finite is worse
+        for turn, children in enumerate(shape.turns):
+            drives = (shape.stretch[:, children] != 0).T
+            for drivers in np.unique(drives, axis=0):  # children of the same drivers have the same A
+                mine = np.flatnonzero(children)[(drives == drivers).all(axis=1)]
+                tried = _of_family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
+                gain = losses(u[test], r[test], shape) - losses(u[test], r[test], tried)
+                if gain.mean() > -CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
+                    shape = _of_family(u, r, shape, turn, np.flatnonzero(drivers), mine)
+    return shape
+
+
+def losses(u: np.ndarray, r: np.ndarray, shape: Shape) -> np.ndarray:
+    """Each state's ‖δ∇log π_w + (w − c)/δ‖²/d, as log(1 + ·), with a scale δ and a centre c for each coordinate."""
+    w, slope = pulled_back(u, r, shape, len(shape.turns))
+    spread, force = _spread(w), _spread(slope)
+    delta = np.sqrt(spread / np.maximum(force, 1e-12))
+    return np.log1p(np.mean((slope * delta + (w - np.median(w, axis=0)) / delta) ** 2, axis=1))
+
+
+def pulled_back(u: np.ndarray, r: np.ndarray, shape: Shape, turns: int) -> tuple[np.ndarray, np.ndarray]:
+    """The map's w and the gradients there, children of so many turns being pulled back; the others as they are."""
+    bent = np.tanh(u @ shape.stretch / CAP)
+    told = np.exp(-2 * CAP * bent)
+    precision = (1 - shape.known) * told + shape.known
+    lean, by_drivers = u @ shape.shift + shape.neck, (1 - shape.known) * told / precision
+    away = u - (told * lean + shape.mouth) / precision
+    # How a child moves with v while its w is held: its width, then its place.
+    with_v = by_drivers * (away + 2 * shape.mouth / precision) - 2 * told / precision * (1 - by_drivers) * lean
+    slope, flat = r.copy(), 1 - bent**2
+    for turn in shape.turns[:turns]:
+        mine = np.where(turn, slope, 0.0)
+        slope += ((mine * with_v + np.where(turn, by_drivers, 0.0)) * flat) @ shape.stretch.T
+        slope += (mine * told / precision) @ shape.shift.T
+    child, width = np.any(shape.turns[:turns], axis=0) if turns else np.zeros(u.shape[1], bool), 1 / np.sqrt(precision)
+    return np.where(child, away / width, u), np.where(child, slope * width, slope)
+
+
+def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: np.ndarray, children: np.ndarray) -> Shape:
+    """The children of some drivers: one A for all of them, a multiple of the middle of theirs; then ρ, B, b and h of each."""
+    r = pulled_back(u, r, shape, turn)[1]  # children of earlier turns being held at their w
+    along = u[:, drivers] @ np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
+    leans = [np.flatnonzero(np.where(shape.stretch[:, i] != 0, 0.0, shape.shift[:, i])) for i in children]
+    others = [_others(u, r[:, i], int(i), along, on) for i, on in zip(children, leans, strict=True)]
+
+    family = list(zip(children, leans, others, strict=True))
+
+    def fitted(factor: float, members: list) -> list[_Child]:
+        told = np.exp(-2 * CAP * np.tanh(factor * along / CAP))
+        return [_child(u, r[:, i], int(i), told, on, more) for i, on, more in members]
+
+    some = family[:: -(-len(family) // ENOUGH)]
+    best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])))
+    stretch, shift, known, neck, mouth = (np.array(part) for part in (shape.stretch, shape.shift, shape.known, shape.neck, shape.mouth))
+    middle = np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
+    for i, on, child in zip(children, leans, fitted(best, family), strict=True):
+        stretch[drivers, i], shift[:, i] = best * middle, 0.0
+        shift[on, i], known[i], neck[i], mouth[i] = child.shift, child.known, child.neck, child.mouth
+    return Shape(stretch, shift, shape.turns, known, neck, mouth)
+
+
+def _least(loss: Callable[[float], float]) -> float:
+    """The factor of least loss: the best of some, then near it."""
+    from scipy.optimize import minimize_scalar  # only a bent target pays for its import
+
+    values = [loss(float(factor)) for factor in FACTORS]
+    k = int(np.argmin(values))
+    ends = float(FACTORS[max(k - 1, 0)]), float(FACTORS[min(k + 1, len(FACTORS) - 1)])
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 2e-3, "maxiter": 12})
+    return float(found.x) if found.fun < values[k] else float(FACTORS[k])
+
+
+def _child(u: np.ndarray, r: np.ndarray, i: int, told: np.ndarray, leans: np.ndarray, others: list[int]) -> _Child:
+    """−r regressed on told·u_i, told·u_leans, told, u_i and 1 (and what the data tie it to), weighted by 1/precision."""
+    by_drivers = told[:, None] * np.column_stack([u[:, i], -u[:, leans], -np.ones(len(u))])
+    by_data = np.column_stack([u[:, i], -np.ones(len(u)), u[:, others]])
+    precision, count = told, by_drivers.shape[1]
+    for _ in range(REPEATS):
+        weight = 1 / np.sqrt(precision)
+        found = np.zeros(count + by_data.shape[1])
+        both = np.column_stack([by_drivers, by_data]) * weight[:, None]
+        found[:] = np.linalg.lstsq(both, -r * weight, rcond=None)[0]
+        if found[count] < 0:  # data never take precision away
+            used = np.r_[:count, count + 2 : len(found)]
+            found[:] = 0.0
+            found[used] = np.linalg.lstsq(both[:, used], -r * weight, rcond=None)[0]
+        own = max(found[0], 1e-3)
+        precision = own * told + found[count]
+    rest = -r / np.sqrt(precision) - both @ found / weight / np.sqrt(precision)
+    total = own + found[count]
+    known = min(found[count] / total, MOST_KNOWN)
+    return _Child(found[1 : count - 1] / total, known, found[count - 1] / total, found[count + 1] / total, float(np.mean(rest**2)), rest)
+
+
+def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.ndarray) -> list[int]:
+    """Coordinates that the data tie a child to (a slope's intercept): not part of the map, but of what the regression must explain."""
+    told = np.exp(-2 * CAP * np.tanh(along / CAP))
+    chosen: list[int] = []
+    for _ in range(MOST_OTHERS):
+        child = _child(u, r, i, told, leans, chosen)
+        weight = 1 / np.sqrt((1 - child.known) * told + child.known)
+        base = weight[:, None] * np.column_stack(
+            [told * u[:, i], told, u[:, i], np.ones(len(u)), told[:, None] * u[:, leans], u[:, chosen]]
+        )
+        each = u * weight[:, None]
+        each -= base @ np.linalg.lstsq(base, each, rcond=None)[0]
+        size = np.linalg.norm(each, axis=0) * np.linalg.norm(child.rest)
+        share = np.where(size > 1e-9, (each.T @ child.rest) ** 2 / np.maximum(size, 1e-9) ** 2, 0.0)
+        share[[i, *chosen]] = 0.0
+        if share.max() < max(LEAST_SHARE, 20 / len(u)):
+            break
+        chosen.append(int(np.argmax(share)))
+    return chosen
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(values, [0.16, 0.84], axis=0)
+    return (high - low) / 2

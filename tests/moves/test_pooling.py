@@ -1,0 +1,93 @@
+"""A hierarchical normal model, whose conditional laws are known: the regression on gradients finds them, and so the neck."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from taddaa.moves.bend import Bend
+from taddaa.moves.pooling import Shape, losses, pooled, pulled_back
+from taddaa.moves.straighten import bend_of, learn_bend
+
+GROUPS = 12
+PRECISION = np.r_[np.zeros(4), np.linspace(0.2, 1.2, GROUPS - 4)]  # what the data say of each group; of four nothing
+DATA = np.random.default_rng(0).normal(0.3, 0.5, GROUPS)
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def centred(x):
+    """log τ, μ and θ_i: τ and μ have normal priors, θ_i | μ, τ and y_i | θ_i are normal."""
+    log_tau, mu, theta = x[0], x[1], x[2:]
+    prior = -(log_tau**2) / 2 - mu**2 / 2 - jnp.sum((theta - mu) ** 2) * jnp.exp(-2 * log_tau) / 2 - GROUPS * log_tau
+    return prior - jnp.sum(PRECISION * (theta - DATA) ** 2) / 2
+
+
+def states(count: int, seed: int, least: float = -10.0) -> tuple[np.ndarray, np.ndarray]:
+    """θ given (log τ, μ) as it is under the model, with drivers of a law of their own; none where log τ is under `least`."""
+    rng = np.random.default_rng(seed)
+    log_tau, mu = np.maximum(rng.normal(-0.5, 0.6, count), least + 0.1 * rng.uniform(size=count)), rng.normal(0.3, 0.3, count)
+    precision = np.exp(-2 * log_tau)[:, None] + PRECISION
+    mean = (np.exp(-2 * log_tau)[:, None] * mu[:, None] + PRECISION * DATA) / precision
+    x = np.column_stack([log_tau, mu, mean + rng.standard_normal((count, GROUPS)) / np.sqrt(precision)])
+    return x, np.asarray(jax.vmap(jax.grad(centred))(x))
+
+
+def test_the_whole_structure_comes_out_of_states_that_have_not_seen_the_neck():
+    bend = learn_bend(*states(200, 1, least=-1.2))
+    assert bend is not None
+    scale, centre = np.asarray(bend.scale), np.asarray(bend.centre)
+    children = np.asarray(bend.levels).sum(axis=0) > 0
+    assert children[2:].sum() >= 10 and not children[:2].any()  # of twelve
+    known, (tau, mu) = np.asarray(bend.known)[children], (int(np.argmax(np.asarray(bend.select)[k])) for k in (0, 1))
+    np.testing.assert_allclose(np.asarray(bend.stretch)[tau, children], scale[0], rtol=0.05)  # widths follow τ itself
+    np.testing.assert_allclose(np.asarray(bend.shift)[mu, children] / (1 - known), scale[1] / scale[children], rtol=0.05)
+    np.testing.assert_allclose(np.asarray(bend.neck)[children] / (1 - known), (centre[1] - centre[children]) / scale[children], atol=0.05)
+    precision = PRECISION[children[2:]]
+    np.testing.assert_allclose(known, precision / (precision + np.exp(-2 * centre[0])), atol=0.05)
+    # Deep in the neck, where no state was, the children's w are standard normal but for a constant scale.
+    deep = np.random.default_rng(2)
+    mu_there, tau_there = 0.3, -5.0
+    theta = mu_there + np.exp(tau_there) * deep.standard_normal((400, GROUPS))
+    w = np.asarray(jax.vmap(bend.inverse)(np.column_stack([np.full(400, tau_there), np.full(400, mu_there), theta])))[:, children]
+    assert np.abs(w.mean(axis=0) / w.std(axis=0)).max() < 1.0
+    np.testing.assert_allclose(w.std(axis=0), w.std(axis=0).mean(), rtol=0.4)
+
+
+def arbitrary(seed: int) -> Shape:
+    """Two turns in six dimensions."""
+    rng = np.random.default_rng(seed)
+    stretch, shift = np.zeros((6, 6)), np.zeros((6, 6))
+    stretch[1, 2:5], stretch[0, 1], shift[0, 2:5], shift[5, 1] = rng.normal(0, 0.5, 3), 0.4, rng.normal(0, 0.5, 3), -0.3
+    turns = tuple(np.isin(np.arange(6), at) for at in ([2, 3, 4], [1]))
+    child = turns[0] | turns[1]
+    return Shape(stretch, shift, turns, np.where(child, rng.uniform(0, 0.9, 6), 0), *np.where(child, rng.normal(0, 0.5, (2, 6)), 0))
+
+
+def test_pulling_back_agrees_with_automatic_differentiation():
+    shape, rng = arbitrary(3), np.random.default_rng(4)
+    u, r = rng.standard_normal((20, 6)), rng.standard_normal((20, 6))
+    bend: Bend = bend_of(shape, np.zeros(6), np.ones(6))
+    w = jax.vmap(bend.inverse)(u)
+    mine, slope = pulled_back(u, r, shape, 2)
+    np.testing.assert_allclose(mine, w, atol=1e-12)
+    np.testing.assert_allclose(slope, jax.vmap(bend.slope)(w, jnp.asarray(r)), atol=1e-10)
+
+
+def test_it_is_not_used_where_states_fit_it_worse():
+    """A funnel whose children have a second mode each: gradients are not linear in them, and the regression is beside the point."""
+    rng = np.random.default_rng(5)
+    x = np.column_stack(
+        [rng.normal(0, 0.5, 300), rng.normal(0, 0.5, 300), rng.choice([-1.0, 1.0], (300, 3)) * rng.normal(3, 0.3, (300, 3))]
+    )
+    two_modes = lambda x: -(x[0] ** 2) * 2 - x[1] ** 2 * 2 + jnp.sum(jnp.logaddexp(-((x[2:] - 3) ** 2) / 0.18, -((x[2:] + 3) ** 2) / 0.18))  # noqa: E731
+    r = np.asarray(jax.vmap(jax.grad(two_modes))(x))
+    stretch, shift = np.zeros((5, 5)), np.zeros((5, 5))
+    stretch[0, 2:], shift[1, 2:] = 0.05, 0.01
+    before = Shape(stretch, shift, (np.arange(5) > 1,), *np.zeros((3, 5)))
+    after = pooled(x, r, before)
+    assert losses(x, r, after).mean() <= losses(x, r, before).mean() + 0.05
