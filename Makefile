@@ -36,7 +36,7 @@ test-newest: ## test-core with the newest that can be had, in .venv-newest
 	$(MAKE) test-core VENV=.venv-newest CONSTRAINTS=/dev/null
 
 test-interop: $(VENV)/.interop ## adapters and examples with every framework installed; a missing one fails
-	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/problem/test_distribution.py tests/report/test_datatree.py tests/report/test_repair.py tests/test_examples.py $(FAST)
+	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop tests/problem/test_distribution.py tests/report/test_datatree.py tests/report/test_repair.py tests/test_examples.py 'tests/test_docs.py::test_code_runs[docs/howto.md]' $(FAST)
 
 test-torch: $(VENV)/.torch ## the same for PyTorch (where pip finds only PyTorch's builds for GPUs, a download of some gigabytes)
 	TADDAA_REQUIRE_ALL=1 $(BIN)/python -m pytest tests/interop/test_torch.py tests/interop/test_pyro.py tests/problem/test_distribution.py tests/test_examples.py -m torch

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from frameworks import need
 
 from sample_reports import demo_report
 from taddaa import cli
@@ -33,6 +34,8 @@ def python_blocks(name: str) -> list[str]:
     ],
 )
 def test_code_runs(name, tmp_path, monkeypatch):
+    if name == "docs/howto.md":
+        need("arviz_stats")
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
     blocks = python_blocks(name)
