@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from frameworks import need
 
+from frameworks import need
 from sample_reports import demo_report
 from taddaa import cli
 from taddaa.cli.parser import parser

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from frameworks import need
 
 need("numpyro")
