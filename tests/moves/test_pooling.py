@@ -91,3 +91,9 @@ def test_it_is_not_used_where_states_fit_it_worse():
     before = Shape(stretch, shift, (np.arange(5) > 1,), *np.zeros((3, 5)))
     after = pooled(x, r, before)
     assert losses(x, r, after).mean() <= losses(x, r, before).mean() + 0.05
+
+
+def test_numbers_that_no_regression_can_take_leave_the_map_as_it_is():
+    before = arbitrary(6)._replace(known=np.zeros(6), neck=np.zeros(6), mouth=np.zeros(6))
+    u = np.random.default_rng(7).standard_normal((40, 6))
+    assert pooled(u, np.full((40, 6), np.inf), before) is before

@@ -6,6 +6,7 @@ finds both, and where the child goes deep in the neck, exactly, from chains that
 chains are leaves a hundred children a little off their place in the neck, and so the neck closed.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -52,10 +53,11 @@ def pooled(u: np.ndarray, r: np.ndarray, shape: Shape) -> Shape:
             drives = (shape.stretch[:, children] != 0).T
             for drivers in np.unique(drives, axis=0):  # children of the same drivers have the same A
                 mine = np.flatnonzero(children)[(drives == drivers).all(axis=1)]
-                tried = _of_family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
-                gain = losses(u[test], r[test], shape) - losses(u[test], r[test], tried)
-                if gain.mean() > -CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
-                    shape = _of_family(u, r, shape, turn, np.flatnonzero(drivers), mine)
+                with contextlib.suppress(np.linalg.LinAlgError):  # numbers that no regression can take leave the map as it is
+                    tried = _of_family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
+                    gain = losses(u[test], r[test], shape) - losses(u[test], r[test], tried)
+                    if gain.mean() > -CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
+                        shape = _of_family(u, r, shape, turn, np.flatnonzero(drivers), mine)
     return shape
 
 
@@ -88,10 +90,10 @@ def pulled_back(u: np.ndarray, r: np.ndarray, shape: Shape, turns: int) -> tuple
 def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: np.ndarray, children: np.ndarray) -> Shape:
     """The children of some drivers: one A for all of them, a multiple of the middle of theirs; then ρ, B, b and h of each."""
     r = pulled_back(u, r, shape, turn)[1]  # children of earlier turns being held at their w
-    along = u[:, drivers] @ np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
+    middle = np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
+    along = u[:, drivers] @ middle
     leans = [np.flatnonzero(np.where(shape.stretch[:, i] != 0, 0.0, shape.shift[:, i])) for i in children]
     others = [_others(u, r[:, i], int(i), along, on) for i, on in zip(children, leans, strict=True)]
-
     family = list(zip(children, leans, others, strict=True))
 
     def fitted(factor: float, members: list) -> list[_Child]:
@@ -101,7 +103,6 @@ def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: n
     some = family[:: -(-len(family) // ENOUGH)]
     best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])))
     stretch, shift, known, neck, mouth = (np.array(part) for part in (shape.stretch, shape.shift, shape.known, shape.neck, shape.mouth))
-    middle = np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
     for i, on, child in zip(children, leans, fitted(best, family), strict=True):
         stretch[drivers, i], shift[:, i] = best * middle, 0.0
         shift[on, i], known[i], neck[i], mouth[i] = child.shift, child.known, child.neck, child.mouth
@@ -126,9 +127,8 @@ def _child(u: np.ndarray, r: np.ndarray, i: int, told: np.ndarray, leans: np.nda
     precision, count = told, by_drivers.shape[1]
     for _ in range(REPEATS):
         weight = 1 / np.sqrt(precision)
-        found = np.zeros(count + by_data.shape[1])
         both = np.column_stack([by_drivers, by_data]) * weight[:, None]
-        found[:] = np.linalg.lstsq(both, -r * weight, rcond=None)[0]
+        found = np.linalg.lstsq(both, -r * weight, rcond=None)[0]
         if found[count] < 0:  # data never take precision away
             used = np.r_[:count, count + 2 : len(found)]
             found[:] = 0.0
