@@ -29,7 +29,7 @@ from taddaa.files import write_whole
 STORE = ROOT / ".calibration"
 PAGE = ROOT / "docs" / "calibration.md"
 METHODS = {"ours": taddaa.Settings(), "paper": taddaa.Settings.paper()}
-SEEDS, EXACT_SEEDS = 5, 40  # a cell; exact approximations need many for a rate of false alarms
+SEEDS, EXACT_SEEDS = 3, 10  # a cell; exact approximations need many for a rate of false alarms
 LARGE = 100  # dimensions, from which 5 seeds must do
 SHOWN = 20  # parameters of each target that count, so that large targets do not drown small ones
 MATERIAL, OVER = 0.3, 0.1  # an error worth finding; a bound this far above the truth is false

@@ -35,6 +35,7 @@ def python_blocks(name: str) -> list[str]:
 )
 def test_code_runs(name, tmp_path, monkeypatch):
     if name == "docs/howto.md":
+        need("arviz_base")
         need("arviz_stats")
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
