@@ -131,7 +131,7 @@ def test_every_preconditioner_finds_the_error(preconditioner):
 # An exact approximation, and levels --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name == "banana" else []) for name in KNOWN])
 def test_exact_approximations_are_rarely_called_wrong(name):
     """Of 25 reports at a joint level of 95 %, one or two may err; five are too many (probability under 1 %)."""
     known = KNOWN[name]
