@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import jax
 import pytest
 
 import taddaa
@@ -60,7 +62,10 @@ def test_example(name, monkeypatch):
     need(NEEDS[name])
     if name == "eight_schools_stan":
         use_compiled_stan(monkeypatch)
-    report = taddaa.diagnose(**load_problem(EXAMPLES / f"{name}.py"))
+    # Fitted as in a process of its own, whose precision no other test has set: in double the mixture's fit is another one.
+    with jax.enable_x64(False) if name == "mixture_numpyro" else nullcontext():
+        given = load_problem(EXAMPLES / f"{name}.py")
+    report = taddaa.diagnose(**given)
     wrong = {f"{row.functional} of {row.parameter}" for row in report.rows if row.verdict == "error"}
     assert any(row.verdict != "untrusted" for row in report.rows)
     assert WRONG.get(name) in wrong | {None}
