@@ -32,9 +32,8 @@ POINTS = 11  # at which a distribution function is sharpened, to find its quanti
 OWN = 3  # features along a quantity's own direction
 CURVED = 2  # along its curve
 COMMON_GAIN = 0.75  # of the width with a quantity's own features alone, or these stay: the narrower of two is a bit too narrow
-FURTHER_GAIN = (
-    3.0  # times narrower with all features than with its own, at most: what features leave in tails where no chain has been is not seen
-)
+# At most, times narrower with all features than with its own: what they leave in tails where no chain has been is not seen.
+FURTHER_GAIN = 3.0
 
 
 def balanced(projection: Projection, weights: np.ndarray | None = None) -> np.ndarray:
