@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import Bend
-from taddaa.moves.pooling import Shape, losses, pooled, pulled_back
+from taddaa.moves.pooling import Shape, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -89,8 +89,7 @@ def test_it_is_not_used_where_states_fit_it_worse():
     stretch, shift = np.zeros((5, 5)), np.zeros((5, 5))
     stretch[0, 2:], shift[1, 2:] = 0.05, 0.01
     before = Shape(stretch, shift, (np.arange(5) > 1,), *np.zeros((3, 5)))
-    after = pooled(x, r, before)
-    assert losses(x, r, after).mean() <= losses(x, r, before).mean() + 0.05
+    assert pooled(x, r, before) is before
 
 
 def test_numbers_that_no_regression_can_take_leave_the_map_as_it_is():
