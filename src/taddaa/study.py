@@ -131,8 +131,11 @@ class Study:
         """Each interval's own level: look r of at most R may spend α/2^r (the last what is left), shared by all rows."""
         if not self.settings.simultaneous:
             return self.settings.level
-        most = 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
-        return 1 - (1 - self.settings.level) / 2 ** min(looks, most - 1) / self.questions.rows
+        return 1 - (1 - self.settings.level) / 2 ** min(looks, self.most_looks - 1) / self.questions.rows
+
+    @property
+    def most_looks(self) -> int:
+        return 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
 
     def look(self, walk: Walk) -> tuple[Judgement, list[Check], bool]:
         """At the end of a round: what it says, whether to believe it, and whether to run on.
@@ -140,9 +143,11 @@ class Study:
         Sharper intervals cost more than plain ones, so they are made only where plain ones alone would not send the chains on.
         """
         last = 2 * walk.iteration > self.plan.most_iterations
+        run: Run | None = None
         for sharpen in (False, True):
             judgement = self.judge(walk, sharpen)
-            checks = self.check(walk, judgement)
+            run = Run(walk, self.questions, judgement, self.level(walk.rounds)) if run is None else run.judged(judgement)
+            checks = examine(run, SETS[self.settings.checks])
             onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
             if onward and not last:
                 break
@@ -160,9 +165,6 @@ class Study:
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:
         evidence = gather(walk, self.questions) if sharpen and self.settings.interval == "stein" and self.gradients_agree else None
         return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance, evidence)
-
-    def check(self, walk: Walk, judgement: Judgement) -> list[Check]:
-        return examine(Run(walk, self.questions, judgement, self.level(walk.rounds)), SETS[self.settings.checks])
 
     def compare_arms(self, walk: Walk, judgement: Judgement, second: Approximation, progress) -> tuple[Check, Walk | None]:
         """A second arm from other starts, as long as the first; none if it could not start."""
@@ -191,7 +193,9 @@ def prepare(target: Target, approximation: Approximation, functionals, settings:
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
         questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states, settings.interval)
     bought = [] if settings.gradients is None else [_bought(settings, plan, target.dim)]
-    return Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
+    study = Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
+    study.questions = questions.at_strictest(study.level(study.most_looks))
+    return study
 
 
 def _bought(settings: Settings, plan: Plan, dim: int) -> str:

@@ -56,7 +56,9 @@ def test_all_features_have_mean_zero():
     values, _, whole = projected(x, g)
     assert whole.common.shape == (100_000, 3, 10)
     ordered = np.sort(whole.curve.along.reshape(-1, 3), axis=0)
-    indicator = stein._indicator_feature(values <= 0.5, whole.curve, ordered).mean(axis=1)[..., None]
+    indicator = stein._indicator_feature(values <= 0.5, whole.curve, ordered, stein._normal_tails(whole.curve.along)).mean(axis=1)[
+        ..., None
+    ]
     features = np.concatenate([stein.features_of(whole), indicator], axis=2).reshape(len(x), -1)
     assert np.abs(features.mean(axis=0) / features.std(axis=0) * np.sqrt(len(x))).max() < 4.5
 

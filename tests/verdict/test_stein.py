@@ -57,7 +57,8 @@ def used_quantile(values, p, projection, kernel, level):
 
 
 def indicator(below, projection):
-    return stein._indicator_feature(below, projection, np.sort(projection.along.reshape(-1, projection.along.shape[-1]), axis=0))
+    ordered = np.sort(projection.along.reshape(-1, projection.along.shape[-1]), axis=0)
+    return stein._indicator_feature(below, projection, ordered, stein._normal_tails(projection.along))
 
 
 def width(interval):

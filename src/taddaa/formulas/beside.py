@@ -12,7 +12,7 @@ import numpy as np
 from .crossfit import centre_and_half
 from .distributions import normal_cdf, normal_quantile
 from .interval import Interval
-from .levels import solved
+from .levels import solved, window_around
 
 DEGREE = 4
 FINEST = 0.5  # draws: a quantile is not known better than to the gap between so many
@@ -33,11 +33,11 @@ def log_variance_beside(values: np.ndarray, along: np.ndarray, level: float) -> 
 
 def quantile_beside(values: np.ndarray, p: float, along: np.ndarray, level: float) -> Interval:
     """Where the distribution function, corrected by the share of t at or below the draw of the same rank, is p."""
-    count, z = len(values), normal_quantile((1 + level) / 2)
-    ordered, along_ordered = (np.sort(np.ascontiguousarray(part.T)).T for part in (values, along))
+    count, z, error = len(values), normal_quantile((1 + level) / 2), np.sqrt(p * (1 - p) / len(values))
+    window, along_window = (window_around(part, p, error) for part in (values, along))
 
     def share(rank: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        c = np.take_along_axis(along_ordered, rank[None] - 1, axis=0)[0]
+        c = along_window.at(rank)
         below, beside = values <= at, along <= c
         a, b, both, known = below.mean(axis=0), beside.mean(axis=0), (below & beside).mean(axis=0), normal_cdf(c)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -45,7 +45,7 @@ def quantile_beside(values: np.ndarray, p: float, along: np.ndarray, level: floa
             spread = np.maximum(a * (1 - a) - slope * (both - a * b), 0.0)
         return a - slope * (b - known), np.hypot(z * np.sqrt(spread / count), FINEST / count)
 
-    return solved(ordered, p, np.full(values.shape[1], np.sqrt(p * (1 - p) / count)), share)
+    return solved(window, count, p, np.full(values.shape[1], error), share)
 
 
 def _left(values: np.ndarray, along: np.ndarray) -> np.ndarray:

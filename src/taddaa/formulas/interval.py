@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .distributions import chi2_quantile, normal_quantile, t_quantile, trimmed_mean
+from .distributions import chi2_quantile, normal_quantile, ordered, t_quantile, trimmed_mean
 
 WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
 MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
@@ -83,9 +83,9 @@ def excess_width(window: np.ndarray, kurtosis: np.ndarray) -> np.ndarray:
     A tail that q has and the target has not must not widen it without limit.
     """
     flat = window.reshape(-1, window.shape[-1])
-    centred = flat - flat.mean(axis=0)
+    squares = (flat - flat.mean(axis=0)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = (centred**4).mean(axis=0) / (centred**2).mean(axis=0) ** 2
+        own = (squares**2).mean(axis=0) / squares.mean(axis=0) ** 2
         return np.sqrt(np.clip(np.nan_to_num((kurtosis - 1) / (own - 1), nan=1.0, posinf=1.0), 1.0, MOST_EXCESS**2))
 
 
@@ -112,8 +112,8 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
 
     count, states, columns = window.shape
     total = count * states
-    ordered = np.sort(window.reshape(total, columns), axis=0)
-    estimate = ordered[max(int(np.ceil(total * p)), 1) - 1]
+    flat, middle = window.reshape(total, columns), max(int(np.ceil(total * p)), 1)
+    estimate = ordered(flat, middle, middle).values[0]
     # The larger of two spreads: with ties, all states may lie at or below the estimate.
     spread = np.maximum(*((relation(window, estimate)).mean(axis=1).var(axis=0, ddof=1) for relation in (np.less_equal, np.less)))
     with np.errstate(divide="ignore"):
@@ -124,9 +124,9 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     # The same fraction of all states, rounded outwards; for W = 1 the very ranks.
     low_rank = np.floor(low / effective * total + 1e-9).astype(int)
     high_rank = np.ceil(high / effective * total - 1e-9).astype(int)
-    column = np.arange(columns)
-    lower = np.where(low_rank >= 1, ordered[np.clip(low_rank, 1, total) - 1, column], -np.inf)
-    upper = np.where(high <= effective, ordered[np.clip(high_rank, 1, total) - 1, column], np.inf)
+    needed = ordered(flat, max(int(low_rank.min()), 1), min(max(int(high_rank.max()), 1), total))
+    lower = np.where(low_rank >= 1, needed.at(low_rank), -np.inf)
+    upper = np.where(high <= effective, needed.at(high_rank), np.inf)
     return Interval(estimate, lower, upper)
 
 

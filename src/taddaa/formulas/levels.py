@@ -8,34 +8,36 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .distributions import normal_quantile
+from .distributions import Ordered, normal_quantile, ordered
 from .interval import Interval
 
 FURTHEST = 6.0  # standard errors of the draws' own share, beyond which something else is wrong
 APART = 1.5  # standard errors of the draws' own share, at least, from the quantile to either draw
 
 
+def window_around(values: np.ndarray, p: float, error: float) -> Ordered:
+    """The draws in order as far from p as `solved` may look."""
+    count, reach = len(values), 2 * FURTHEST * error
+    return ordered(values, max(int(count * (p - reach)), 1), min(int(np.ceil(count * (p + reach))) + 2, count))
+
+
 def solved(
-    ordered: np.ndarray, p: float, error: np.ndarray, share: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    window: Ordered, count: int, p: float, error: np.ndarray, share: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 ) -> Interval:
     """Where the distribution function is p, and the ends of that; NaN where it cannot be told.
 
-    `ordered` are the draws (n, k) in order. `share` takes the rank of a draw of each quantity and the draw itself, and returns what is
-    estimated of the probability of at most that much, and the half-width of its interval. `error` is the standard error of the
-    draws' own share (k,).
+    `window` are those of `count` draws that lie around p. `share` takes the rank of a draw of each quantity and the draw itself, and
+    returns what is estimated of the probability of at most that much, and the half-width of its interval. `error` is the standard
+    error of the draws' own share (k,).
     """
-    count = len(ordered)
-
-    def at_rank(rank):
-        return np.take_along_axis(ordered, rank[None] - 1, axis=0)[0]
-
-    rank = np.full(ordered.shape[1], np.clip(int(np.ceil(count * p)), 1, count))
+    at_rank, last = window.at, window.first + len(window.values) - 1
+    rank = np.full(window.values.shape[1], np.clip(int(np.ceil(count * p)), 1, count))
     estimate, half = share(rank, at_rank(rank))
     place = rank + count * (p - estimate)
     known = np.isfinite(place) & (np.abs(place / count - p) <= FURTHEST * error + 1 / count)
     place, away = np.where(known, place, rank), np.maximum(np.nan_to_num(count * np.maximum(half, APART * error), posinf=0.0), 1.0)
-    low = np.clip(np.floor(place - away), 1, count - 2).astype(int)
-    high = np.clip(np.ceil(place + away), low + 1, count - 1).astype(int)
+    low = np.clip(np.floor(place - away), window.first, last - 2).astype(int)
+    high = np.clip(np.ceil(place + away), low + 1, last - 1).astype(int)
     below, above = at_rank(low), at_rank(high)
     (low_level, low_half), (high_level, high_half) = share(low, below), share(high, above)
     half = np.maximum(low_half, high_half)

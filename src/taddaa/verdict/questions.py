@@ -1,7 +1,8 @@
 """What the user asked, row by row, and the approximation's own answer to it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from ..formulas.beside import log_variance_beside, mean_beside, quantile_beside
 from ..formulas.distributions import normal_cdf
 from ..formulas.interval import Interval, excess_width, joined, narrower, widened
-from ..formulas.pieces import PIECE
+from ..formulas.pieces import PIECE, by_pieces, in_threads
+from ..formulas.tail import tail_index
 from ..problem.functional import Functional, Mean, Quantile, Variance
 
 REFERENCE_PIECE = 16  # quantities at a time of many draws, so that a processor's cache holds them
@@ -71,10 +73,19 @@ class Questions:
             found[group.columns[mine] if len(group.columns) == len(mine) else group.columns[np.repeat(mine, 2)]] = True
         return found
 
+    @cached_property
+    def reference_tails(self) -> np.ndarray | None:
+        """The tail index of each quantity under q, where draws stand for it."""
+        return None if self.reference_draws is None else by_pieces(tail_index, self.reference_draws)
+
     @property
     def reference_draws(self) -> np.ndarray | None:
         """The quantities at the draws that stand for q where a functional of it has no closed form."""
         return next((reference.drawn.quantities for reference in self.references if isinstance(reference, Sampled)), None)
+
+    def at_strictest(self, level: float) -> "Questions":
+        """The same, whose answers of q serve all levels up to this one."""
+        return replace(self, references=tuple(replace(r, strictest=level) if isinstance(r, Sampled) else r for r in self.references))
 
     def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
         """For each group, the interval of F at the late states."""
@@ -114,26 +125,27 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampled:
-    """F(q) from draws."""
+    """F(q) from draws. Twenty thousand of them take time, so that one interval, at the strictest level, serves every look."""
 
     group: RowGroup
     drawn: Drawn
     variance_interval: str
-    found: dict[float, Interval] = field(default_factory=dict, compare=False, repr=False)  # a level is asked for twice or more
+    strictest: float = 0.0
+    found: dict[float, Interval] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, level: float) -> Interval:
+        level = max(level, self.strictest)
         if level not in self.found:
-            self.found.clear()
-            self.found[level] = joined([self._interval(piece, level) for piece in self.group.pieces(REFERENCE_PIECE)])
+            self.found[level] = joined(in_threads(lambda piece: self._interval(piece, level), self.group.pieces(REFERENCE_PIECE)))
         return self.found[level]
 
     def _interval(self, group: RowGroup, level: float) -> Interval:
         functional, window = group.functional, group.window([self.drawn.quantities])
-        plain = functional.interval(window, level, self.variance_interval)
-        if self.drawn.along is None:
-            return plain
-        values, along = (np.ascontiguousarray(part.T).T for part in (window[:, 0], self.drawn.along[:, group.columns]))
-        with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval
+        with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval, or makes rows unknown
+            plain = functional.interval(window, level, self.variance_interval)
+            if self.drawn.along is None:
+                return plain
+            values, along = (np.ascontiguousarray(part.T).T for part in (window[:, 0], self.drawn.along[:, group.columns]))
             if isinstance(functional, Mean):
                 return narrower(plain, mean_beside(values, along, level))
             if isinstance(functional, Variance):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..formulas.crossfit import Kernel
 from ..formulas.interval import Interval, joined, narrower
+from ..formulas.pieces import PIECE, THREADS, in_threads
 from ..moves.precondition import Bent, Dense, Metric
 from ..problem.functional import Covariance, Mean, Quantile, Variance
 from . import lines, stein
@@ -70,6 +71,10 @@ class Evidence:
         unit = np.eye(self.positions.shape[2])
         pair = [unit[i] if i < self.coordinates else self.directions[i - self.coordinates] for i in columns]
         return lines.alignment(self.metric, np.stack(pair))
+
+    def prepare(self) -> None:
+        """What threads share is made before they begin."""
+        _ = self.kernel, self.balanced
 
     @property
     def believed(self) -> bool:
@@ -146,12 +151,15 @@ def _curve(walk: "Walk", late: "Sequence[Snapshot]", positions: np.ndarray, grad
 def sharpened(questions: Questions, late: Sequence[np.ndarray], level: float, plain: list[Interval], evidence: Evidence) -> list[Interval]:
     """For each group the plain interval or, where it is narrower, the sharper one."""
     states = evidence.positions.shape[1]
-    found = []
-    for group, known in zip(questions.groups, plain, strict=True):
+    evidence.prepare()
+
+    def of_group(known: tuple[RowGroup, Interval]) -> Interval:
+        group, plain = known
         with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval
-            parts = [interval_of(piece, piece.window(late[-states:]), level, evidence) for piece in group.pieces()]
-        found.append(narrowed(group, known, joined(parts), evidence))
-    return found
+            parts = [interval_of(piece, piece.window(late[-states:]), level, evidence) for piece in group.pieces(PIECE // THREADS)]
+        return narrowed(group, plain, joined(parts), evidence)
+
+    return in_threads(of_group, zip(questions.groups, plain, strict=True))
 
 
 def narrowed(group: RowGroup, plain: Interval, sharp: Interval, evidence: Evidence) -> Interval:

@@ -135,7 +135,9 @@ def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel
     for line in () if projection is None else (projection, projection.curve):
         if line is not None:
             ordered = np.sort(line.along.reshape(-1, rows), axis=0)
-            own = np.concatenate([averaged(_indicator_feature(part, line, ordered), weights)[..., None] for part in below], axis=1)
+            tails = _normal_tails(line.along)
+            each = [averaged(_indicator_feature(part, line, ordered, tails), weights)[..., None] for part in below]
+            own = np.concatenate(each, axis=1)
             first = line is projection  # its own features come first
             features = np.concatenate([features[..., :OWN], own, features[..., OWN:]] if first else [features, own], axis=2)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
@@ -198,18 +200,25 @@ def _known_features(values: np.ndarray, projection: Projection | None, weights: 
     return np.zeros((len(values), values.shape[2], 0)) if projection is None else features_of(projection, weights)
 
 
-def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.ndarray) -> np.ndarray:
+def _normal_tails(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Φ(t)/φ(t) and Φ(−t)/φ(t), by erfcx, because in the far tails they would be 0/0."""
+    with np.errstate(over="ignore"):
+        left, right = (np.sqrt(np.pi / 2) * special.erfcx(part) for part in (-t / np.sqrt(2), t / np.sqrt(2)))
+    return left, right
+
+
+def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.ndarray, tails: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """That of Stein's solution for 1{t ≤ c} under a normal: Φ(t)Φ(−c)/φ(t) below c, Φ(c)Φ(−t)/φ(t) above; (N, W, k).
 
     c is the state with as many at or below it: the very state that the indicator jumps at, where the quantity increases with t.
-    `ordered` are all t (N · W, k) in order. The ratios are those of erfcx, because in the far tails they would be 0/0.
+    `ordered` are all t (N · W, k) in order, `tails` the `_normal_tails` of t.
     """
     t, u, square = projection[:3]
     rank = np.clip(np.rint(below.mean(axis=(0, 1)) * len(ordered)).astype(int), 1, len(ordered))
     c = ordered[rank - 1, np.arange(t.shape[-1])]
     lower = t <= c
     with np.errstate(over="ignore", invalid="ignore"):  # far outside, where a feature that is not finite is not used
-        solution = np.sqrt(np.pi / 2) * special.erfcx(np.where(lower, -t, t) / np.sqrt(2)) * normal_cdf(np.where(lower, -c, c))
+        solution = np.where(lower, tails[0] * normal_cdf(-c), tails[1] * normal_cdf(c))
         return solution * (u + t * square) + square * (lower - normal_cdf(c))
 
 

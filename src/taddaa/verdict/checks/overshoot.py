@@ -27,7 +27,7 @@ class NoOvershoot(Checker):
 
     def examine(self, run: Run) -> Check:
         reference = run.judgement.reference
-        found = np.array([run.questions.summarise(snapshot.quantities) for snapshot in run.seen.snapshots])
+        found = run.summaries
         if len(found) == 1:
             return self.found(True, 0.0, 0.0, "")
         # Quarters, so that one odd snapshot is not an overshoot; their errors are taken as if a quarter knew no more than one snapshot.

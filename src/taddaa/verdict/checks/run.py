@@ -1,6 +1,6 @@
 """All that a check may look at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,12 @@ class Run:
     level: float  # of each interval by itself
     other_arm: "Walk | None" = None
 
+    def judged(self, judgement: "Judgement") -> "Run":
+        """The same round with another judgement. What has been made of it is kept: nothing made here depends on the judgement."""
+        other = replace(self, judgement=judgement)
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name not in other.__dict__})
+        return other
+
     @cached_property
     def seen(self) -> "Seen":
         """What the chains that have arrived say."""
@@ -44,12 +50,17 @@ class Run:
         return directions_moved_most(self.seen)
 
     @cached_property
+    def summaries(self) -> np.ndarray:
+        """Each row's estimate and standard error (2, rows) at each snapshot of the round: (W, 2, rows)."""
+        known = {} if self.seen.left_out else {point.iteration: (point.estimate, point.error) for point in self.walk.path}
+        snapshots = self.seen.snapshots
+        return np.array([known.get(snap.iteration) or self.questions.summarise(snap.quantities) for snap in snapshots])
+
+    @cached_property
     def tail_index(self) -> np.ndarray:
         """Of each quantity: the moved draws', and q's where draws of it were needed."""
         index = by_pieces(lambda *late: tail_index(np.concatenate(late)), *self.seen.late_quantities)
-        if self.questions.reference_draws is not None:
-            index = np.maximum(index, by_pieces(tail_index, self.questions.reference_draws))
-        return index
+        return index if self.questions.reference_tails is None else np.maximum(index, self.questions.reference_tails)
 
     @cached_property
     def momentless(self) -> np.ndarray:
