@@ -23,7 +23,7 @@ from .verdict.asking import ask, refuse_nan
 from .verdict.certificate import Certified, certified_by_pairs
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
-from .verdict.checks.registry import SETS, examine, worth_running_on
+from .verdict.checks.registry import SETS, examine, too_narrow, worth_running_on
 from .verdict.checks.run import Run
 from .verdict.first_look import LEAST
 from .verdict.gradients import gradients_agree
@@ -149,6 +149,7 @@ class Study:
             run = Run(walk, self.questions, judgement, self.level(walk.rounds)) if run is None else run.judged(judgement)
             checks = examine(run, SETS[self.settings.checks])
             onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
+            onward = onward or (too_narrow(checks) and walk.could_be_straightened)
             if onward and not last:
                 break
         return judgement, checks, onward

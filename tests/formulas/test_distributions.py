@@ -36,6 +36,16 @@ def test_trimmed_mean(share):
     np.testing.assert_allclose(ours.trimmed_mean(values, share), stats.trim_mean(values, share, axis=0), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 101), (40, 60), (101, 101)])
+def test_order_statistics_of_a_window_are_those_of_all(low, high):
+    values = np.random.default_rng(1).standard_t(2, (101, 3)).round(1)  # with ties
+    window = ours.ordered(values, low, high)
+    np.testing.assert_array_equal(window.values, np.sort(values, axis=0)[low - 1 : high])
+    beyond = np.array([low - 5, (low + high) // 2, high + 5])
+    expected = np.sort(values, axis=0)[np.clip(beyond, low, high) - 1, np.arange(3)]
+    np.testing.assert_array_equal(window.at(beyond), expected)
+
+
 def test_ranks():
     rng = np.random.default_rng(0)
     values = np.stack([rng.standard_normal(50), rng.integers(0, 5, 50), np.zeros(50), np.full(50, np.inf), rng.standard_normal(50)], axis=1)

@@ -41,6 +41,16 @@ def test_there_and_back():
     assert float(jnp.max(jnp.abs(x - w * bend.scale - bend.centre))) > 1  # it does bend
 
 
+def test_a_level_that_nobody_is_at_changes_nothing():
+    """Maps are padded with them, so that one compiled program serves maps of one and of several levels."""
+    bend, w = some_bend(), jnp.asarray([0.3, -1.2, 0.8, 1.5, -0.4])
+    padded = bend._replace(levels=jnp.concatenate([jnp.zeros((1, 5)), bend.levels]))
+    for mine, theirs in zip(jax.tree.leaves(padded.forward(w)), jax.tree.leaves(bend.forward(w)), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(padded.inverse(w), bend.inverse(w))
+    np.testing.assert_allclose(padded.slope(w, 2 * w), bend.slope(w, 2 * w), rtol=1e-14)
+
+
 def test_the_volume_is_that_of_the_jacobian():
     """Up to the constant Σ log s."""
     w, bend = jnp.asarray([0.3, -1.2, 0.8, 1.5, -0.4]), some_bend()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import Bend
-from taddaa.moves.pooling import Shape, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _least_squares, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -96,3 +96,12 @@ def test_numbers_that_no_regression_can_take_leave_the_map_as_it_is():
     before = arbitrary(6)._replace(known=np.zeros(6), neck=np.zeros(6), mouth=np.zeros(6))
     u = np.random.default_rng(7).standard_normal((40, 6))
     assert pooled(u, np.full((40, 6), np.inf), before) is before
+
+
+def test_least_squares_are_those_of_numpy_and_bear_columns_that_coincide():
+    rng = np.random.default_rng(3)
+    columns, values = rng.standard_normal((60, 4)) * [1.0, 1e4, 1e-3, 5.0], rng.standard_normal((60, 2))
+    np.testing.assert_allclose(_least_squares(columns, values), np.linalg.lstsq(columns, values, rcond=None)[0], rtol=1e-6)
+    twice = np.column_stack([columns, columns[:, 0], np.zeros(60)])
+    fitted = twice @ _least_squares(twice, values[:, 0])
+    np.testing.assert_allclose(fitted, columns @ np.linalg.lstsq(columns, values[:, 0], rcond=None)[0], rtol=1e-6, atol=1e-9)

@@ -1,6 +1,7 @@
 """Checks: runs that each of them must catch, and runs in which they must keep silent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 
 from taddaa import DiagnosisError, Draws, Fisher, Gaussian, Mean, Quantile, Settings, Target, Variance, diagnose
 from taddaa.formulas.zscore import mean_z
-from taddaa.verdict.checks.settled import gained
+from taddaa.verdict.checks.settled import _ends, _not_there_yet, gained
 
 CHECKS = {
     "near the posterior",
@@ -227,3 +228,37 @@ def test_the_settle_test_is_paired():
     z = mean_z(gained(np.stack([early, late], axis=1)[..., None], [0], [1]))
     assert z[0] == pytest.approx(paired.statistic, rel=1e-9)
     assert abs(unpaired.statistic) < 1 < abs(z[0])
+
+
+class OneRow:
+    """A run of one row, whose estimates at the round's snapshots are given."""
+
+    momentless = np.array([False])
+
+    def __init__(self, estimates, rounds=1):
+        self.summaries = np.stack([estimates, np.ones_like(estimates)], axis=1)[..., None]
+        self.judgement = SimpleNamespace(reference=np.array([-7.0]), unit=np.array([1.0]))
+        self.walk = SimpleNamespace(rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "rounds", "stern"),
+    [
+        (np.linspace(-5.2, -4.6, 17), 1, True),  # it has come far, and goes on
+        (np.linspace(-4.6, -5.2, 17), 1, False),  # it comes back
+        (np.linspace(-7.4, -6.8, 17), 1, False),  # it has not come far
+        (np.linspace(-5.2, -4.6, 17), 2, False),  # chains that have gone twice as far have had their time
+    ],
+)
+def test_what_has_come_furthest_is_looked_at_most_sternly(estimates, rounds, stern):
+    assert _not_there_yet(OneRow(estimates, rounds), *_ends(17))[0] == stern
+
+
+def test_a_scale_that_is_freed_slowly_gets_another_round():
+    """A chain of width 1 in a direction of width 60 takes more than one round, and the first must not be the last."""
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 60) ** 2), 2)
+    settings = Settings(preconditioner="identity", kernel="barker", chains=100, iterations=800)
+    report = diagnose(target, Gaussian([0.0, 0.0], [1.0, 1.0]), settings=settings)
+    row = next(row for row in report.rows if (row.parameter, row.functional) == ("x[1]", "variance"))
+    assert report.cost.iterations > 800
+    assert row.verdict == "untrusted" or row.bound <= np.log(60.0**2)

@@ -93,12 +93,17 @@ class Walk:
 
     def open(self) -> None:
         """To T/2, learning the metric on the way."""
-        for fraction in OPENING:
-            self._walk_to(int(self.plan.iterations * fraction))
-            if self.snapshots[-1].iteration > 0:
-                self._learn()
+        self._learn_on_the_way(OPENING, self.plan.iterations)
         self.snapshots = self.snapshots[-1:]
         self.save(self)
+
+    def _learn_on_the_way(self, at: tuple[float, ...], iterations: int) -> None:
+        """At fractions of so many iterations, as far as the last of them."""
+        before = self.iteration
+        for fraction in at:
+            self._walk_to(before + int(iterations * fraction))
+            if self.snapshots[-1].iteration > 0:
+                self._learn()
 
     def round(self) -> None:
         """As far again as the chains have come (to T, 2T, 4T, …), with snapshots on the way.
@@ -107,7 +112,11 @@ class Walk:
         """
         if not self.under_way:
             if self.rounds > 0:
+                was_bent = isinstance(self.metric, Bent)
                 self._learn()
+                if isinstance(self.metric, Bent) and not was_bent:
+                    # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
+                    self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
             self.chains, self.proposals_before = self.chains._replace(accepted=self.chains.accepted * 0), self.proposals
             self._go_over()
@@ -185,20 +194,29 @@ class Walk:
         # In the chains' own coordinates, in which a funnel's mouth and neck are equally dense.
         return arrived(self.engine.host(self.chains.point.logdensity).astype(float), self.starts.shape[1])
 
-    def _learn(self) -> None:
-        """A better metric from as few of the latest snapshots as give enough draws; the chains are carried on under it."""
+    @property
+    def could_be_straightened(self) -> bool:
+        """Whether what the chains have seen by now would bend their coordinates, which were straight so far."""
+        return not isinstance(self.metric, Bent) and isinstance(self._better_metric(), Bent)
+
+    def _better_metric(self) -> Metric:
+        """From as few of the latest snapshots as give enough draws."""
         kept = self._arrived()
         latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
         chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
         gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
-        metric = self.preconditioner.improved(self.metric, positions, gradients, chains)
+        return self.preconditioner.improved(self.metric, positions, gradients, chains)
+
+    def _learn(self) -> None:
+        """A better metric, if there is one; the chains are carried on under it."""
+        metric = self._better_metric()
         if metric is not self.metric:
             old, self.metric = self.metric, agreed_metric(metric)
             self.chains = self.engine.repoint(self.chains, old, self.metric)
             # Chains in flight towards the target accept any step; one that fits the flight would take long to come down again.
-            longest = np.log(self.engine.kernel.initial_step(dim))
+            longest = np.log(self.engine.kernel.initial_step(self.starts.shape[1]))
             self.chains = self.chains._replace(log_step=jnp.minimum(self.chains.log_step, longest))
 
     def _go_over(self) -> None:

@@ -34,11 +34,14 @@ class Bend(NamedTuple):
 
     def forward(self, w):
         """x and log |dx/dw| (up to a constant), for one w."""
-        u, stretched = w, jnp.zeros_like(w)
-        for level in self.levels:
+
+        def at_level(u, stretched, level):
             a, shift = self._conditional(u @ self.select)
-            u = jnp.where(level > 0, w * jnp.exp(a) + shift, u)
-            stretched = jnp.where(level > 0, a, stretched)
+            return jnp.where(level > 0, w * jnp.exp(a) + shift, u), jnp.where(level > 0, a, stretched)
+
+        u, stretched = w, jnp.zeros_like(w)
+        for level in self.levels:  # those that nobody is at cost nothing
+            u, stretched = jax.lax.cond(jnp.any(level > 0), at_level, lambda *as_is: as_is[:2], u, stretched, level)
         return self.centre + self.scale * u, jnp.sum(stretched)
 
     def inverse(self, x):

@@ -261,8 +261,7 @@ def bend_of(shape: Shape, centre: np.ndarray, scale: np.ndarray) -> Bend:
     select = np.zeros((len(centre), room))
     select[drivers, np.arange(len(drivers))] = 1.0
     padded = lambda part: np.concatenate([part[drivers], np.zeros((room - len(drivers), part.shape[1]))])  # noqa: E731
-    levels = np.array(shape.turns[::-1], float)
-    if len(levels) > 1:
-        levels = np.concatenate([np.zeros((MOST_LEVELS - len(levels), len(centre))), levels])
+    levels = np.zeros((MOST_LEVELS, len(centre)))
+    levels[MOST_LEVELS - len(shape.turns) :] = shape.turns[::-1]
     parts = (centre, scale, select, padded(shape.stretch), padded(shape.shift), levels, shape.known, shape.neck, shape.mouth)
     return Bend(*(jnp.asarray(part) for part in parts))

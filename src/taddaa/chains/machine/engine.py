@@ -37,7 +37,7 @@ LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
-GENERATOR_ROWS = 32  # states whose second derivatives are taken at a time
+GENERATOR_ROWS = 256  # states whose second derivatives are taken at a time
 
 
 class Trace(NamedTuple):

@@ -1,0 +1,49 @@
+"""When chains learn their coordinates, and where the states that are judged begin."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taddaa import Fisher, Gaussian, Settings, Target, diagnose
+from taddaa.moves.bend import Bend
+from taddaa.moves.precondition import Bent, Dense
+
+T = 64
+
+
+def straight() -> Bend:
+    return Bend(jnp.zeros(2), jnp.ones(2), jnp.zeros((2, 8)), *jnp.zeros((2, 8, 2)), jnp.zeros((3, 2)), *jnp.zeros((3, 2)))
+
+
+@dataclass(frozen=True)
+class BendsLate(Fisher):
+    """Finds a map, which happens to be straight, when it is asked for the fourth time: after the opening's three and one round."""
+
+    asked: tuple = ()
+
+    def improved(self, metric, draws, gradients, chains):
+        self.asked[0].append(type(metric))
+        found = super().improved(Dense(metric.factor), draws, gradients, chains)
+        return Bent(straight(), found.factor) if len(self.asked[0]) > 3 else found
+
+
+def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():
+    asked: list = []
+    settings = Settings(preconditioner=BendsLate(straighten=False, asked=(asked,)), iterations=T, budget=1, kernel="barker", chains=100)
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 2)
+    walk = diagnose(target, Gaussian([0.0, 0.0], [1.0, 1.0]), settings=settings).continuation.walk
+    assert asked == [Dense] * 3 and walk.snapshots[0].iteration == T // 2  # at T/8, T/4 and T/2
+    with jax.enable_x64(True):
+        assert walk.could_be_straightened and isinstance(walk.metric, Dense)  # asked without being changed
+        asked.pop()
+        walk.round()
+        # At the end of the first round, and at a quarter and the half of the second, from where on states are judged.
+        assert asked == [Dense] * 4 + [Bent] * 2
+        assert walk.snapshots[0].iteration == 3 * T // 2 and walk.iteration == 2 * T
+        assert not walk.could_be_straightened
+        walk.round()
+        assert asked == [Dense] * 4 + [Bent] * 3
+        assert walk.snapshots[0].iteration == 2 * T and walk.iteration == 4 * T
+    assert np.all(np.isfinite(walk.snapshots[-1].positions))
