@@ -22,7 +22,7 @@ from taddaa.chains.machine.meter import Meter
 from taddaa.experiments import models
 from taddaa.experiments.data import Dataset
 from taddaa.moves.kernel import HMC, KERNELS, Kernel
-from taddaa.moves.precondition import Dense
+from taddaa.moves.metric import Dense
 from taddaa.plan import iterations_for
 from taddaa.problem.target import Target
 from taddaa.settings import Settings

@@ -28,7 +28,7 @@ from taddaa.chains.machine.meter import Meter
 from taddaa.chains.machine.placement import AXIS, Placement
 from taddaa.chains.machine.program import Anchor, Chains, programs_of
 from taddaa.moves.kernel import Barker, Noise, Point
-from taddaa.moves.precondition import Diagonal, DiagonalLowRank
+from taddaa.moves.metric import Diagonal, DiagonalLowRank
 from taddaa.problem.target import Target
 from taddaa.settings import Settings
 

@@ -27,7 +27,7 @@ from taddaa.chains.machine.engine import Engine
 from taddaa.chains.machine.meter import Meter
 from taddaa.experiments import data, models
 from taddaa.moves.kernel import Barker
-from taddaa.moves.precondition import Diagonal
+from taddaa.moves.metric import Diagonal
 from taddaa.plan import iterations_for
 
 BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"

@@ -23,7 +23,7 @@ from taddaa.chains.machine.meter import Meter
 from taddaa.chains.machine.noise import DeviceNoise
 from taddaa.chains.machine.placement import Placement
 from taddaa.cli.problem_file import load_problem
-from taddaa.moves.precondition import Dense
+from taddaa.moves.metric import Dense
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DIM, ROWS = 3, 400

@@ -12,7 +12,8 @@ from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
 from .chains.machine.placement import computing
 from .errors import InputError, kindly
-from .moves.precondition import Fisher, Metric
+from .moves.metric import Metric
+from .moves.precondition import Fisher
 from .problem.approximation import Approximation
 from .problem.drawn import drawn, refuse_unrepresentable
 from .problem.functional import Functional
@@ -77,7 +78,7 @@ def looked_at(
     """What draws with known gradients say; a diagnosis' pilots too."""
     chosen = np.flatnonzero(np.isfinite(gradients).all(axis=1) & np.isfinite(logdensity))[:LOOKED_AT]
     x, g = draws[chosen], np.asarray(gradients[chosen], float)
-    quantities = engine.observe(x, questions.functions)
+    quantities = engine.viewer.observe(x, questions.functions)
     refuse_nan(questions.groups, quantities, "draws of the approximation")
     coordinates = engine.target.dim if engine.target.constrain is None else 0
     directions = directions_of(engine, x, questions, metric, quantities.shape[1], coordinates)

@@ -71,7 +71,7 @@ class Study:
             step = find_step(engine, engine.start(pilots[:chains], metric, step), metric, pilots[:chains])
         begun = engine.start(starts, metric, step)
         self._note_starts(found.note, engine.host(begun.point.logdensity), arm)
-        observe = lambda positions: engine.observe(positions, self.questions.functions)  # noqa: E731
+        observe = lambda positions: engine.viewer.observe(positions, self.questions.functions)  # noqa: E731
         walk = Walk(
             engine,
             preconditioner,

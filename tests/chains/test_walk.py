@@ -8,7 +8,7 @@ import numpy as np
 
 from taddaa import Fisher, Gaussian, Settings, Target, diagnose
 from taddaa.moves.bend import Bend
-from taddaa.moves.precondition import Bent, Dense
+from taddaa.moves.metric import Bent, Dense
 
 T = 64
 

@@ -30,6 +30,12 @@ def test_t_and_chi2(df):
     np.testing.assert_allclose(ours.chi2_upper_quantile(PROBABILITIES, df), stats.chi2.isf(PROBABILITIES, df), rtol=1e-9)
 
 
+@pytest.mark.parametrize("p", [1e-4, 0.05, 0.5, 0.95, 0.999])
+def test_binomial_quantiles(p):
+    level, n = np.meshgrid([1e-9, 2.4e-5, 0.025, 0.4, 0.975, 1 - 2.4e-5, 1 - 1e-9], [10, 97, 194, 387, 3104, 20_000, 10**6])
+    np.testing.assert_array_equal(ours.binomial_quantile(level, n, p), stats.binom.ppf(level, n, p))
+
+
 @pytest.mark.parametrize("share", [0.0, 0.013, 0.1, 0.25])
 def test_trimmed_mean(share):
     values = np.random.default_rng(0).standard_t(2, (101, 3))
@@ -60,7 +66,8 @@ def test_a_diagnosis_imports_no_scipy_stats_and_no_pandas():
     """They take longer than many a diagnosis."""
     script = """
 import sys, jax.numpy as jnp, numpy as np, taddaa
-report = taddaa.diagnose(lambda x: -0.5 * jnp.sum(x**2), taddaa.Gaussian(np.zeros(2), np.ones(2)))
+asked = [taddaa.Mean(), taddaa.Variance(), taddaa.Quantile(0.9)]
+report = taddaa.diagnose(lambda x: -0.5 * jnp.sum(x**2), taddaa.Gaussian(np.zeros(2), np.ones(2)), asked)
 str(report), report.headline
 assert not {"scipy.stats", "pandas", "matplotlib"} & set(sys.modules), sorted(sys.modules)
 """

@@ -12,7 +12,7 @@ from test_kernel import detailed_balance_error
 from known import Known, run_chains
 from taddaa import HMC, MALA, RWMH, Barker
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.precondition import Bent, enter, leave
+from taddaa.moves.metric import Bent, enter, leave
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ import taddaa
 from known import COVARIANCE
 from taddaa import Draws, Fisher, FromApproximation, Gaussian, Identity, Sampler, StudentT
 from taddaa.moves.bend import Bend
-from taddaa.moves.precondition import Bent, Dense, Diagonal, DiagonalLowRank, _bent, enter, unpulled, whitened
+from taddaa.moves.metric import Bent, Dense, Diagonal, DiagonalLowRank, enter, unpulled, whitened
+from taddaa.moves.precondition import _bent
 
 
 @pytest.fixture(autouse=True)

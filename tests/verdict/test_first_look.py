@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taddaa.moves.precondition import Dense, Diagonal
+from taddaa.moves.metric import Dense, Diagonal
 from taddaa.verdict.first_look import MOST_BENT, Look, bending, first_look
 from taddaa.verdict.sharpening import Evidence
 

@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from taddaa.formulas import crossfit
 from taddaa.formulas.interval import Interval, log_variance_bonett, mean_interval, narrower, quantile_interval
-from taddaa.moves.precondition import Dense, Diagonal, DiagonalLowRank
+from taddaa.moves.metric import Dense, Diagonal, DiagonalLowRank
 from taddaa.verdict import lines, stein
 
 CHAINS, STATES = 200, 2

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..files import first_process, real_path, refuse_unwritable, whole_file
 from ..moves.bend import Bend
 from ..moves.kernel import Point
-from ..moves.precondition import Bent, Dense, Diagonal, DiagonalLowRank, place_of
+from ..moves.metric import Bent, Dense, Diagonal, DiagonalLowRank, place_of
 from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint

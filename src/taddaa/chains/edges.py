@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from ..moves.precondition import place_of
+from ..moves.metric import place_of
 
 if TYPE_CHECKING:
     from ..chains.walk import Walk

@@ -10,7 +10,7 @@ import numpy as np
 from ..formulas.distributions import normal_quantile
 from ..moves.coupled import Pair
 from ..moves.kernel import MALA, Point
-from ..moves.precondition import whitened
+from ..moves.metric import whitened
 from .machine.pairing import Frame, PairEngine, Pairs, places
 from .walk import Walk
 

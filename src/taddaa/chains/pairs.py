@@ -17,7 +17,7 @@ import numpy as np
 
 from ..moves.coupled import Pair
 from ..moves.kernel import Point
-from ..moves.precondition import unpulled
+from ..moves.metric import unpulled
 from .frozen import Frozen, some
 from .machine.meter import Meter
 from .walk import Progress, Walk

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC
-from ..moves.precondition import Bent, Metric, Preconditioner, same_kind
+from ..moves.metric import Bent, Metric, same_kind
+from ..moves.precondition import Preconditioner
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
 from .edges import meets_an_edge

@@ -54,6 +54,14 @@ def chi2_upper_quantile(tail, df):
     return 2 * _special().gammainccinv(df / 2, tail)
 
 
+def binomial_quantile(q, n, p):
+    """The smallest number of successes that at most so many have with probability q or more."""
+    special = _special()
+    found = np.ceil(special.bdtrik(q, n, p))  # of a continuous curve through the distribution function, so it may be one too many
+    one_less = np.maximum(found - 1, 0)
+    return np.where(special.bdtr(one_less, n, p) >= q, one_less, found)
+
+
 def trimmed_mean(values: np.ndarray, share: float) -> np.ndarray:
     """The mean of each column without this share of its values at either end."""
     cut = int(share * len(values))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .distributions import chi2_quantile, normal_quantile, ordered, t_quantile, trimmed_mean
+from .distributions import binomial_quantile, chi2_quantile, normal_quantile, ordered, t_quantile, trimmed_mean
 
 WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
 MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
@@ -108,8 +108,6 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     Where a rank falls outside 1..n the limit is infinite: so few draws say nothing there. For W > 1, n is the effective
     number of draws that the spread of the chains' own frequencies gives (as Korn and Graubard do for clustered samples).
     """
-    from scipy import stats  # only quantiles pay for its import
-
     count, states, columns = window.shape
     total = count * states
     flat, middle = window.reshape(total, columns), max(int(np.ceil(total * p)), 1)
@@ -119,8 +117,8 @@ def quantile_interval(window: np.ndarray, p: float, level: float) -> Interval:
     with np.errstate(divide="ignore"):
         effective = p * (1 - p) / (spread / count)
     effective = np.clip(np.nan_to_num(effective, posinf=total), count, total).astype(int)
-    low = stats.binom.ppf((1 - level) / 2, effective, p)
-    high = stats.binom.ppf((1 + level) / 2, effective, p) + 1
+    low = binomial_quantile((1 - level) / 2, effective, p)
+    high = binomial_quantile((1 + level) / 2, effective, p) + 1
     # The same fraction of all states, rounded outwards; for W = 1 the very ranks.
     low_rank = np.floor(low / effective * total + 1e-9).astype(int)
     high_rank = np.ceil(high / effective * total - 1e-9).astype(int)

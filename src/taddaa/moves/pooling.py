@@ -34,6 +34,14 @@ class Shape(NamedTuple):
     mouth: np.ndarray
 
 
+class _Family(NamedTuple):
+    """Children of the same drivers."""
+
+    drivers: np.ndarray
+    middle: np.ndarray  # of the children's A
+    members: list[tuple[int, np.ndarray, list[int]]]  # each child, what it leans on, and what the data tie it to
+
+
 class _Child(NamedTuple):
     shift: np.ndarray
     known: float
@@ -55,10 +63,11 @@ def pooled(u: np.ndarray, r: np.ndarray, shape: Shape) -> Shape:
             for drivers in np.unique(drives, axis=0):  # children of the same drivers have the same A
                 mine = np.flatnonzero(children)[(drives == drivers).all(axis=1)]
                 with contextlib.suppress(np.linalg.LinAlgError):  # numbers that no regression can take leave the map as it is
-                    tried = _of_family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
+                    family = _family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
+                    tried = _of_family(u[train], r[train], shape, turn, family)
                     gain = losses(u[test], r[test], shape) - losses(u[test], r[test], tried)
                     if gain.mean() > -CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
-                        shape = _of_family(u, r, shape, turn, np.flatnonzero(drivers), mine)
+                        shape = _of_family(u, r, shape, turn, family)
     return shape
 
 
@@ -88,24 +97,28 @@ def pulled_back(u: np.ndarray, r: np.ndarray, shape: Shape, turns: int) -> tuple
     return np.where(child, away / width, u), np.where(child, slope * width, slope)
 
 
-def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: np.ndarray, children: np.ndarray) -> Shape:
-    """The children of some drivers: one A for all of them, a multiple of the middle of theirs; then ρ, B, b and h of each."""
+def _family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: np.ndarray, children: np.ndarray) -> _Family:
     r = pulled_back(u, r, shape, turn)[1]  # children of earlier turns being held at their w
     middle = np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
-    along = u[:, drivers] @ middle
     leans = [np.flatnonzero(np.where(shape.stretch[:, i] != 0, 0.0, shape.shift[:, i])) for i in children]
-    others = [_others(u, r[:, i], int(i), along, on) for i, on in zip(children, leans, strict=True)]
-    family = list(zip(children, leans, others, strict=True))
+    others = [_others(u, r[:, i], int(i), u[:, drivers] @ middle, on) for i, on in zip(children, leans, strict=True)]
+    return _Family(drivers, middle, list(zip(children.tolist(), leans, others, strict=True)))
+
+
+def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _Family) -> Shape:
+    """With one A for all its children, a multiple of the middle of theirs; then ρ, B, b and h of each."""
+    r = pulled_back(u, r, shape, turn)[1]
+    along = u[:, family.drivers] @ family.middle
 
     def fitted(factor: float, members: list) -> list[_Child]:
         told = np.exp(-2 * CAP * np.tanh(factor * along / CAP))
-        return [_child(u, r[:, i], int(i), told, on, more) for i, on, more in members]
+        return [_child(u, r[:, i], i, told, on, more) for i, on, more in members]
 
-    some = family[:: -(-len(family) // ENOUGH)]
+    some = family.members[:: -(-len(family.members) // ENOUGH)]
     best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])))
     stretch, shift, known, neck, mouth = (np.array(part) for part in (shape.stretch, shape.shift, shape.known, shape.neck, shape.mouth))
-    for i, on, child in zip(children, leans, fitted(best, family), strict=True):
-        stretch[drivers, i], shift[:, i] = best * middle, 0.0
+    for (i, on, _), child in zip(family.members, fitted(best, family.members), strict=True):
+        stretch[family.drivers, i], shift[:, i] = best * family.middle, 0.0
         shift[on, i], known[i], neck[i], mouth[i] = child.shift, child.known, child.neck, child.mouth
     return Shape(stretch, shift, shape.turns, known, neck, mouth)
 

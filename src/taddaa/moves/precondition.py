@@ -1,13 +1,13 @@
 """Preconditioners: which directions the chains take long steps in.
 
-A metric is a factor C of G = C Cᵀ, applied as `push` (C z) and `pull` (Cᵀ g). A strategy finds one from independent pilot
-draws of the approximation and their gradients, and may find a better one later from the moving chains.
+A strategy finds a `metric` from independent pilot draws of the approximation and their gradients, and may find a better one later
+from the moving chains.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
-from .bend import Bend
+from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
 from .straighten import learn_bend
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
@@ -24,132 +24,6 @@ LARGEST_FULL = 2000
 DRAWS_PER_DIMENSION = 3
 LEAST_DRAWS_PER_DIMENSION = 1.5
 LOW_RANK = 20
-
-
-class Dense(NamedTuple):
-    """A full factor C."""
-
-    factor: Any
-
-    def push(self, z):
-        return z @ self.factor.T
-
-    def pull(self, gradient):
-        return gradient @ self.factor
-
-
-class DiagonalLowRank(NamedTuple):
-    """C = D (I + U diag(stretch − 1) Uᵀ), U with orthonormal columns (or zeros where there is nothing to stretch)."""
-
-    scale: Any
-    basis: Any
-    stretch: Any
-
-    def push(self, z):
-        return self.scale * self._stretched(z)
-
-    def pull(self, gradient):
-        return self._stretched(self.scale * gradient)
-
-    def _stretched(self, z):
-        return z + ((self.stretch - 1) * (z @ self.basis)) @ self.basis.T
-
-
-class Diagonal(NamedTuple):
-    """Independent scales."""
-
-    scale: Any
-
-    def push(self, z):
-        return self.scale * z
-
-    def pull(self, gradient):
-        return self.scale * gradient
-
-
-class Bent(NamedTuple):
-    """A full factor C in the coordinates w of a map x(w)."""
-
-    bend: Bend
-    factor: Any
-
-    def push(self, z):
-        return z @ self.factor.T
-
-    def pull(self, gradient):
-        return gradient @ self.factor
-
-
-Metric = Dense | Diagonal | DiagonalLowRank | Bent
-
-
-# Between the user's flat space and the coordinates that chains walk in, for one chain; without a map they are the same.
-
-
-def place_of(metric: Metric, w):
-    """Where a chain that stands at w is, and log |dx/dw|."""
-    return metric.bend.forward(w) if isinstance(metric, Bent) else (w, 0.0)
-
-
-def enter(metric: Metric, x, logdensity, gradient):
-    """The chain's own coordinates w, with the log density and gradient in them."""
-    if not isinstance(metric, Bent):
-        return x, logdensity, gradient
-    w = metric.bend.inverse(x)
-    return w, logdensity + metric.bend.forward(w)[1], metric.bend.slope(w, gradient)
-
-
-def leave(metric: Metric, w, logdensity, gradient):
-    """Back from there."""
-    if not isinstance(metric, Bent):
-        return w, logdensity, gradient
-    x, stretched = metric.bend.forward(w)
-    return x, logdensity - stretched, metric.bend.unslope(w, gradient)
-
-
-def whitened(metric: Metric, w: np.ndarray) -> np.ndarray:
-    """C⁻¹ of the rows of `w`, on the host."""
-    if isinstance(metric, Diagonal):
-        return w / np.asarray(metric.scale)
-    if isinstance(metric, DiagonalLowRank):
-        inverse = DiagonalLowRank(np.ones(()), np.asarray(metric.basis), 1 / np.asarray(metric.stretch))
-        return inverse.push(w / np.asarray(metric.scale))
-    return np.linalg.solve(np.asarray(metric.push(np.eye(w.shape[-1])), float).T, w.T).T
-
-
-def unpulled(metric: Metric, slope: np.ndarray) -> np.ndarray:
-    """The gradients g with Cᵀ g = slope, on the host: rows again."""
-    if isinstance(metric, Diagonal):
-        return slope / np.asarray(metric.scale)
-    if isinstance(metric, DiagonalLowRank):
-        inverse = DiagonalLowRank(np.ones(()), np.asarray(metric.basis), 1 / np.asarray(metric.stretch))
-        return inverse.push(slope) / np.asarray(metric.scale)
-    return np.linalg.solve(np.asarray(metric.push(np.eye(slope.shape[-1])), float), slope.T).T
-
-
-def same_kind(metric: Metric, drivers: int, levels: int) -> Metric:
-    """The metric, or one of the same kind and size as another process's with so many drivers and levels (its numbers come from there)."""
-    mine = (metric.bend.select.shape[1], metric.bend.levels.shape[0]) if isinstance(metric, Bent) else (0, 0)
-    if mine == (drivers, levels) or not isinstance(metric, Dense | Bent):
-        return metric
-    dim = len(metric.factor)
-    if drivers == 0:
-        return Dense(metric.factor)
-    shapes = ((dim,), (dim,), (dim, int(drivers)), (int(drivers), dim), (int(drivers), dim), (int(levels), dim), *[(dim,)] * 3)
-    return Bent(Bend(*(jnp.zeros(shape) for shape in shapes)), metric.factor)
-
-
-def as_covariance(metric: Metric) -> np.ndarray:
-    """G = C Cᵀ: the matrix for a full metric, its diagonal for the others."""
-    if isinstance(metric, Dense):
-        return np.asarray(metric.factor) @ np.asarray(metric.factor).T
-    if isinstance(metric, Diagonal):
-        return np.asarray(metric.scale) ** 2
-    if isinstance(metric, Bent):  # at the middle of the map
-        factor = np.asarray(_slope_at_middle(metric.bend, np.zeros(len(metric.factor)))) @ np.asarray(metric.factor)
-        return factor @ factor.T
-    basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)
-    return np.asarray(metric.scale) ** 2 * (1 + basis**2 @ (stretch**2 - 1))
 
 
 class Found(NamedTuple):
@@ -261,11 +135,6 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "approximation": FromApproximation(),
     "identity": Identity(),
 }
-
-
-@jax.jit
-def _slope_at_middle(bend: Bend, middle):
-    return jax.jacobian(lambda w: bend.forward(w)[0])(middle)
 
 
 @jax.jit

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from ..chains.walk import Walk
-from ..moves.precondition import as_covariance
+from ..moves.metric import as_covariance
 from ..problem.approximation import Approximation
 from ..problem.origin import Origin
 from ..settings import Settings

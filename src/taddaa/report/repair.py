@@ -42,7 +42,7 @@ def repaired(report: "Report", draws: int, progress: Callable[[Progress], None] 
     with computing(there.settings.precision):
         positions = _gone_on(there.walk, there.seed, draws, lag, progress)
         count, each, dim = positions.shape
-        values = there.walk.engine.observe(positions.reshape(-1, dim), ())[:, : len(report.labels)]
+        values = there.walk.engine.viewer.observe(positions.reshape(-1, dim), ())[:, : len(report.labels)]
     parts = gather(report.labels, values, report.axes)
     dims, coords = dims_and_coords(parts)
     arrays = {name: part.values.reshape(count, each, *part.values.shape[2:]) for name, part in parts.items()}

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..formulas.correlation import squared_correlation
 from ..formulas.distributions import ranks
-from ..moves.precondition import Bent
+from ..moves.metric import Bent
 
 if TYPE_CHECKING:
     from ..chains.walk import Walk

@@ -7,7 +7,7 @@ import numpy as np
 from ..chains.machine.engine import Engine
 from ..errors import InputError
 from ..formulas.interval import Interval, exactly
-from ..moves.precondition import Dense
+from ..moves.metric import Dense
 from ..problem.approximation import Approximation, Draws, Gaussian, Inflated
 from ..problem.drawn import drawn
 from ..problem.functional import Covariance, Functional
@@ -82,10 +82,10 @@ def _closed_form(group: RowGroup, target: Target, approximation: Approximation) 
 
 def _reference_draws(approximation: Approximation, engine: Engine, functions, rng: np.random.Generator, interval: str) -> Drawn:
     if isinstance(approximation, Draws):
-        return Drawn(engine.observe(approximation.draws, functions))
+        return Drawn(engine.viewer.observe(approximation.draws, functions))
     count = max(engine.chains, min(REFERENCE_DRAWS, REFERENCE_NUMBERS // approximation.dim))
     draws = drawn(approximation, rng, count)
-    quantities = engine.observe(draws, functions)
+    quantities = engine.viewer.observe(draws, functions)
     if interval == "plain" or not isinstance(approximation, Gaussian):
         return Drawn(quantities)
     return Drawn(quantities, _along(approximation, draws, quantities.shape[1], engine, functions))
@@ -96,7 +96,7 @@ def _along(approximation: Gaussian, draws: np.ndarray, quantities: int, engine: 
     if quantities * draws.shape[1] > MOST_SLOPES:
         return None
     try:  # what JAX cannot differentiate, as code on the host, gains nothing
-        slopes = engine.slopes(draws[:SLOPES_AT], functions, Dense(np.eye(draws.shape[1])))
+        slopes = engine.viewer.slopes(draws[:SLOPES_AT], functions, Dense(np.eye(draws.shape[1])))
     except (ValueError, TypeError, NotImplementedError):
         return None
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # variances beyond what numbers can hold gain nothing
@@ -114,7 +114,7 @@ def _constant(engine: Engine, approximation: Approximation) -> np.ndarray:
     labels = engine.target.labels
     if engine.target.constrain is None:
         return np.zeros(len(labels), bool)
-    values = engine.observe(drawn(Inflated(approximation, FAR), np.random.default_rng(0), engine.chains))[:, : len(labels)]
+    values = engine.viewer.observe(drawn(Inflated(approximation, FAR), np.random.default_rng(0), engine.chains))[:, : len(labels)]
     finite = np.isfinite(values)
     low, high = np.where(finite, values, np.inf).min(axis=0), np.where(finite, values, -np.inf).max(axis=0)
     rounding = 1000 * np.finfo(engine.dtype).eps * np.maximum(np.abs(low), np.abs(high))
@@ -131,7 +131,7 @@ def _row_groups(target: Target, functionals: Sequence[Functional], engine: Engin
     for functional in functionals:
         if functional.function is not None:
             if id(functional.of) not in offsets:
-                shape = engine.shape_of(functional.function, _name_of(functional))
+                shape = engine.viewer.shape_of(functional.function, _name_of(functional))
                 offsets[id(functional.of)] = (width, shape)
                 functions.append(functional.function)
                 width += int(np.prod(shape))

@@ -67,7 +67,7 @@ def certified_by_pairs(
     paired = run_pairs(arms, seed, pairs_needed(run), progress)
     engine, questions = run.walk.engine, run.questions
     shape = paired.weights.shape
-    quantities = engine.observe(paired.places.reshape(-1, paired.places.shape[2]), questions.functions).reshape(*shape, -1)
+    quantities = engine.viewer.observe(paired.places.reshape(-1, paired.places.shape[2]), questions.functions).reshape(*shape, -1)
     own = gather(run.walk, questions) if sharpen else None
     evidence = None
     if own is not None:

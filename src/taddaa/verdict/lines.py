@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..moves.precondition import Dense, Metric, as_covariance
+from ..moves.metric import Dense, Metric, as_covariance
 
 COMMON = 2  # directions that features of all quantities share
 COMMON_DIMENSIONS = 300  # beyond, finding them costs more than it gains

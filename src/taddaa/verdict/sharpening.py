@@ -11,7 +11,7 @@ import numpy as np
 from ..formulas.crossfit import Kernel
 from ..formulas.interval import Interval, joined, narrower
 from ..formulas.pieces import PIECE, THREADS, in_threads
-from ..moves.precondition import Bent, Dense, Metric
+from ..moves.metric import Bent, Dense, Metric
 from ..problem.functional import Covariance, Mean, Quantile, Variance
 from . import lines, stein
 from .questions import Questions, RowGroup
@@ -120,7 +120,7 @@ def directions_of(
     if count > coordinates and count * dim <= MOST_SLOPES:
         # What JAX cannot differentiate, as code on the host, gains nothing.
         with contextlib.suppress(ValueError, TypeError, NotImplementedError):
-            directions = engine.slopes(positions[:SLOPES_AT], questions.functions, metric)[coordinates:]
+            directions = engine.viewer.slopes(positions[:SLOPES_AT], questions.functions, metric)[coordinates:]
     return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 
@@ -135,7 +135,7 @@ def _curve(walk: "Walk", late: "Sequence[Snapshot]", positions: np.ndarray, grad
     x, g = (part.reshape(-1, part.shape[2]) for part in (positions, gradients))
     drift, square = np.zeros_like(values), np.zeros_like(values)
     try:  # what JAX cannot differentiate, as code on the host, gains nothing
-        found = walk.engine.generator(x, g, walk.metric)
+        found = walk.engine.viewer.generator(x, g, walk.metric)
     except (ValueError, TypeError, NotImplementedError):
         return None
     for whole, part in zip((drift, square), found, strict=True):

@@ -18,7 +18,7 @@ from scipy import special
 from ..formulas.crossfit import FOLDS, Kernel, centre_and_half, kernel_between, regress
 from ..formulas.distributions import normal_cdf, normal_quantile, t_quantile
 from ..formulas.interval import Interval
-from ..moves.precondition import Metric
+from ..moves.metric import Metric
 from .lines import Projection
 
 KERNEL_DIMENSIONS = 40  # beyond, N chains are too few to fill the kernel's space, and it gains nothing

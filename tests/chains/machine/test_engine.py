@@ -13,7 +13,7 @@ from taddaa import RWMH, Barker, Gaussian, Settings, Target
 from taddaa.chains.machine.engine import Engine
 from taddaa.chains.machine.meter import Meter
 from taddaa.moves.adapt import adapt_step
-from taddaa.moves.precondition import Dense, Diagonal
+from taddaa.moves.metric import Dense, Diagonal
 
 PRECISION = np.linalg.inv(COVARIANCE)
 TARGET = Target(gaussian_logdensity, dim=2, data=PRECISION)

@@ -18,7 +18,7 @@ from taddaa.chains.machine.groups import Groups
 from taddaa.chains.machine.meter import Meter
 from taddaa.chains.machine.noise import QUANTILES, HostNoise
 from taddaa.chains.machine.placement import Placement
-from taddaa.moves.precondition import Dense
+from taddaa.moves.metric import Dense
 
 DIM = 3
 COVARIANCE, PRECISION, _ = paper_gaussian(DIM)

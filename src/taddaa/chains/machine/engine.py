@@ -18,26 +18,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import InputError
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.precondition import Bent, Metric
-from ...problem.constants import afresh, with_own_constants
-from ...problem.target import Target, call_with_data, first_line
+from ...moves.metric import Bent, Metric
+from ...problem.target import Target
 from .cache import cache_if_asked
 from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Programs, Told, entered, generator_of, left, observer, programs_of, slopes_of
+from .program import Anchor, Chains, Programs, Told, entered, left, programs_of
 from .threads import mapping, may_run_twice_at_once
+from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
-OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
-GENERATOR_ROWS = 256  # states whose second derivatives are taken at a time
 
 
 class Trace(NamedTuple):
@@ -75,6 +72,7 @@ class Engine:
         source = HostNoise if jax.default_backend() == "cpu" else DeviceNoise
         self._noise = source(seed, self._groups, kernel, target.dim, self._place)
         self._data = self._place.data(target.data, self.dtype)
+        self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
@@ -183,27 +181,6 @@ class Engine:
         x, value, g = parts
         point = entered(self._cast_metric(metric), Point(x, value, g, g))
         return Point(*(self._place.host(part, len(positions)).astype(float) for part in point))
-
-    def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric) -> np.ndarray:
-        """The mean gradient (k, d) of the user's parameters, and then of `functions` of them, over the rows of `positions`.
-
-        Both are in the coordinates that the chains walk in.
-        """
-        program = self.target.compiled(("slopes", *functions), lambda: slopes_of(self.target, functions))
-        with self._watch():
-            found = program(self._cast_metric(metric), self._place.everywhere(positions, self.dtype), self._data)
-            return np.asarray(found, float)
-
-    def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
-        program = self.target.compiled("generator", lambda: generator_of(self.target))
-        count, blocks = len(positions), -(-len(positions) // GENERATOR_ROWS)
-        padded = [np.concatenate([part, np.repeat(part[-1:], blocks * GENERATOR_ROWS - count, axis=0)]) for part in (positions, gradients)]
-        with self._watch():
-            x, g = (self._place.everywhere(part.reshape(blocks, GENERATOR_ROWS, -1), self.dtype) for part in padded)
-            found = program(self._cast_metric(metric), x, g, self._data)
-            drift, square = (np.asarray(part, float).reshape(blocks * GENERATOR_ROWS, -1)[:count] for part in found)
-        return drift, square
 
     def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
@@ -317,39 +294,6 @@ class Engine:
             centre = self._place.everywhere(middle, self.dtype)
             self._anchored = starts, [Anchor(centre, self._place.across(part)) for part in parts]
         return self._anchored[1]
-
-    def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
-        """The shape of a user's function of the parameters; refused if it cannot be traced or returns nothing."""
-        point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
-
-        def value(x, data):
-            return with_own_constants(lambda x, data: call_with_data(function, self.target.parameters(x, data), data))(x, data)
-
-        try:
-            found = afresh(lambda: jax.eval_shape(value, point, self._data))
-        except (Exception, SystemExit) as error:
-            raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
-        if 0 in found.shape:
-            raise InputError(f"of={name} must return at least one number, got an array of shape {found.shape}")
-        if jnp.issubdtype(found.dtype, jnp.complexfloating):
-            raise InputError(f"of={name} must return real numbers, got {found.dtype}; take jnp.real, jnp.imag or jnp.abs of it")
-        return found.shape
-
-    def observe(self, draws, functions: tuple[Callable, ...] = ()) -> np.ndarray:
-        """The user's parameters, and then the values of `functions` of them, at the rows of `draws`: (n, k)."""
-        target = self.target
-        if target.constrain is None and not functions:
-            return np.asarray(draws, float)
-        program = target.compiled(functions, lambda: observer(target, functions))
-        rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
-        parts = []
-        for first in range(0, len(draws), rows):
-            part = np.asarray(draws[first : first + rows])
-            padded = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
-            with self._watch():
-                values = program(self._place.across(padded, self.dtype), self._data)
-                parts.append(self._place.host(values, len(part)).astype(float))
-        return np.concatenate(parts)
 
     def _watch(self):
         return watch_compiling(self.meter)

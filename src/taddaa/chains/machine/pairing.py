@@ -9,7 +9,7 @@ import numpy as np
 
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
-from ...moves.precondition import Metric, place_of
+from ...moves.metric import Metric, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
-from ...moves.precondition import Metric, enter, leave, place_of
+from ...moves.metric import Metric, enter, leave, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement

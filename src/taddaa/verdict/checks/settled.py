@@ -27,7 +27,8 @@ class Settled(Checker):
     name = "settled"
     question = "Do the quantities still change between the beginning and the end of the last round?"
     detail = (
-        "Directions that moved much are looked at as well. Drifts under 0.03 do not count. It names all that is asked of a quantity "
+        "Directions that moved much are looked at as well. Drifts under 0.03 do not count; in the first round the three rows that came "
+        "furthest, if further than 1, must not go on by two standard errors. It names all that is asked of a quantity "
         "that moves, and quantities that share a tenth of their variance with it; every one without a bound, if half of them move."
     )
     measures = "standard errors of change within the last round"

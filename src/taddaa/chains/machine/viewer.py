@@ -1,0 +1,86 @@
+"""What the user sees of states: parameters on their own scale and functions of them, their shapes and their derivatives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import InputError
+from ...moves.metric import Metric
+from ...problem.constants import afresh, with_own_constants
+from ...problem.target import Target, call_with_data, first_line
+from .meter import Meter, watch_compiling
+from .placement import Placement
+from .program import generator_of, observer, slopes_of
+
+OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
+GENERATOR_ROWS = 256  # states whose second derivatives are taken at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Viewer:
+    """Evaluates the user's functions where the chains are. Programs are compiled once for a target and its functions."""
+
+    target: Target
+    chains: int
+    place: Placement
+    data: Any
+    dtype: Any
+    meter: Meter
+
+    def shape_of(self, function: Callable, name: str) -> tuple[int, ...]:
+        """The shape of a user's function of the parameters; refused if it cannot be traced or returns nothing."""
+        point = jax.ShapeDtypeStruct((self.target.dim,), self.dtype)
+
+        def value(x, data):
+            return with_own_constants(lambda x, data: call_with_data(function, self.target.parameters(x, data), data))(x, data)
+
+        try:
+            found = afresh(lambda: jax.eval_shape(value, point, self.data))
+        except (Exception, SystemExit) as error:
+            raise InputError(f"of={name} failed on the parameters: {first_line(error)}; it must be a JAX function of them") from error
+        if 0 in found.shape:
+            raise InputError(f"of={name} must return at least one number, got an array of shape {found.shape}")
+        if jnp.issubdtype(found.dtype, jnp.complexfloating):
+            raise InputError(f"of={name} must return real numbers, got {found.dtype}; take jnp.real, jnp.imag or jnp.abs of it")
+        return found.shape
+
+    def observe(self, draws, functions: tuple[Callable, ...] = ()) -> np.ndarray:
+        """The user's parameters, and then the values of `functions` of them, at the rows of `draws`: (n, k)."""
+        target = self.target
+        if target.constrain is None and not functions:
+            return np.asarray(draws, float)
+        program = target.compiled(functions, lambda: observer(target, functions))
+        rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
+        parts = []
+        for first in range(0, len(draws), rows):
+            part = np.asarray(draws[first : first + rows])
+            padded = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
+            with watch_compiling(self.meter):
+                values = program(self.place.across(padded, self.dtype), self.data)
+                parts.append(self.place.host(values, len(part)).astype(float))
+        return np.concatenate(parts)
+
+    def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric) -> np.ndarray:
+        """The mean gradient (k, d) of the user's parameters, and then of `functions` of them, over the rows of `positions`.
+
+        Both are in the coordinates that the chains walk in.
+        """
+        program = self.target.compiled(("slopes", *functions), lambda: slopes_of(self.target, functions))
+        with watch_compiling(self.meter):
+            found = program(self.place.everywhere(metric, self.dtype), self.place.everywhere(positions, self.dtype), self.data)
+            return np.asarray(found, float)
+
+    def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
+        program = self.target.compiled("generator", lambda: generator_of(self.target))
+        count, blocks = len(positions), -(-len(positions) // GENERATOR_ROWS)
+        padded = [np.concatenate([part, np.repeat(part[-1:], blocks * GENERATOR_ROWS - count, axis=0)]) for part in (positions, gradients)]
+        with watch_compiling(self.meter):
+            x, g = (self.place.everywhere(part.reshape(blocks, GENERATOR_ROWS, -1), self.dtype) for part in padded)
+            found = program(self.place.everywhere(metric, self.dtype), x, g, self.data)
+            drift, square = (np.asarray(part, float).reshape(blocks * GENERATOR_ROWS, -1)[:count] for part in found)
+        return drift, square
