@@ -158,14 +158,13 @@ def generator_of(target: Target) -> Callable:
             return seen(place_of(metric, w)[0], data).astype(w.dtype)
 
         def one(w, gradient):
-            def along(sums, column):
+            def along(column):
                 (_, slope), (_, bend) = jax.jvp(lambda x: jax.jvp(of, (x,), (column,)), (w,), (column,))
-                return (sums[0] + bend, sums[1] + slope**2), None
+                return slope, bend
 
-            zero = jnp.zeros_like(of(w))
             drift = jax.jvp(of, (w,), (factor @ (factor.T @ gradient),))[1]
-            (bends, squares), _ = jax.lax.scan(along, (zero, zero), factor.T)
-            return bends + drift, squares
+            slopes, bends = jax.vmap(along)(factor.T)  # all columns at once: what does not depend on them is made once
+            return jnp.sum(bends, axis=0) + drift, jnp.sum(slopes**2, axis=0)
 
         return jax.lax.map(lambda block: jax.vmap(one)(*block), (positions, gradients))
 

@@ -17,7 +17,7 @@ from .placement import Placement
 from .program import generator_of, observer, slopes_of
 
 OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
-GENERATOR_ROWS = 256  # states whose second derivatives are taken at a time
+GENERATOR_ROWS = 4  # states whose second derivatives are taken at a time, along all directions at once
 
 
 @dataclass(frozen=True, eq=False)

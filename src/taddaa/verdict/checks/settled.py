@@ -66,8 +66,8 @@ class Settled(Checker):
             restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
             named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         nearest = int(np.argmax(z / cutoffs))  # to its cutoff, or furthest beyond it
-        hidden = float(z_hidden.max(initial=0.0))
-        value, limit = (z[nearest], cutoffs[nearest]) if z[nearest] / cutoffs[nearest] >= hidden / cutoff else (hidden, cutoff)
+        across = float(z_hidden.max(initial=0.0))
+        value, limit = (z[nearest], cutoffs[nearest]) if z[nearest] / cutoffs[nearest] >= across / cutoff else (across, cutoff)
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
             float(value),
