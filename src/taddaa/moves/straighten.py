@@ -21,6 +21,7 @@ MOST_STRETCHING, MOST_SHIFTING = 2, 3  # drivers of one coordinate
 MOST_LEVELS = 3
 RIDGE, MOST_STEPS = 1e-3, 60
 HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
+ROOMS = (16, 64, LARGEST)  # for drivers
 LEAST_GAIN, GAIN_CUTOFF = 0.1, 4.0  # of the held-out loss, and in standard errors
 
 
@@ -257,7 +258,7 @@ class Divergence:
 def bend_of(shape: Shape, centre: np.ndarray, scale: np.ndarray) -> Bend:
     """As chains use it: only the drivers' rows, padded, since few sizes are few compiled programs."""
     drivers = np.flatnonzero((shape.stretch != 0).any(axis=1) | (shape.shift != 0).any(axis=1))
-    room = 8 ** max(int(np.ceil(np.log2(len(drivers)) / 3)), 1)
+    room = next(size for size in ROOMS if len(drivers) <= size)
     select = np.zeros((len(centre), room))
     select[drivers, np.arange(len(drivers))] = 1.0
     padded = lambda part: np.concatenate([part[drivers], np.zeros((room - len(drivers), part.shape[1]))])  # noqa: E731
