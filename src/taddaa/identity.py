@@ -33,7 +33,7 @@ def identity(approximation: Approximation, settings: Settings, seed: int, questi
         "shape of the data": ", ".join(leaves),
         "approximation": approximation.describe(),
         "starts": walk.starts,
-        "functionals of the approximation": np.concatenate([interval(0.5).estimate for interval in questions.references]),
+        "functionals of the approximation": np.concatenate([interval(0.5).estimate for interval in questions.at_strictest(0.0).references]),
         "log densities at the starts": walk.engine.host(walk.chains.point.logdensity),
         "quantities at the starts": walk.origin.quantities,
     }

@@ -48,6 +48,9 @@ class Study:
     notes: list[str]
     gradients_agree: bool = True  # with the log density, at the starts
 
+    def __post_init__(self):
+        self.questions = self.questions.at_strictest(self.level(self.most_looks))
+
     def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
@@ -149,7 +152,9 @@ class Study:
             run = Run(walk, self.questions, judgement, self.level(walk.rounds)) if run is None else run.judged(judgement)
             checks = examine(run, SETS[self.settings.checks])
             onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
-            onward = onward or (too_narrow(checks) and walk.could_be_straightened)
+            if not (onward or last or sharpen):
+                onward = too_narrow(checks) and walk.could_be_straightened
+            onward = bool(agreed(onward))
             if onward and not last:
                 break
         return judgement, checks, onward
@@ -194,9 +199,7 @@ def prepare(target: Target, approximation: Approximation, functionals, settings:
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws
         questions = ask(functionals, engine, approximation, rng, settings.variance_interval, settings.states, settings.interval)
     bought = [] if settings.gradients is None else [_bought(settings, plan, target.dim)]
-    study = Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
-    study.questions = questions.at_strictest(study.level(study.most_looks))
-    return study
+    return Study(approximation, settings, seed, plan, engine, questions, saved, [*questions.notes, *bought])
 
 
 def _bought(settings: Settings, plan: Plan, dim: int) -> str:

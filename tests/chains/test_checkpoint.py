@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -159,6 +160,15 @@ def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(tmp_path, whole):
         InputError, match=r"a run towards 64 iterations, more than the 16 that budget allows now; raise budget to at least 4"
     ):
         run(path, replace(SLOW, budget=1))
+
+
+def test_another_budget_is_the_same_diagnosis_where_draws_stand_for_q_too(tmp_path):
+    """What is asked of q is known by an interval whose level depends on the budget; it is not what tells diagnoses apart."""
+    asked = [Quantile(p, of=lambda x: jnp.exp(x[0]) + x[1], name=f"at {p}") for p in (0.05, 0.5, 0.9)]
+    target, q = Target(lambda x: -0.5 * jnp.sum(x**2), 2), Gaussian([0.0, 0.0], [1.0, 1.0])
+    for budget in (1, 2, 16):
+        settings = Settings(chains=20, iterations=16, budget=budget)
+        diagnose(target, q, asked, settings, checkpoint=tmp_path / "run.ckpt")
 
 
 def test_a_full_disk_leaves_the_last_save(saved, monkeypatch, whole):

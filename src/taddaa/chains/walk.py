@@ -112,16 +112,18 @@ class Walk:
         A resumed walk may be under way already; what is behind it is passed over.
         """
         if not self.under_way:
+            was_bent, begun = isinstance(self.metric, Bent), self.iteration
             if self.rounds > 0:
-                was_bent = isinstance(self.metric, Bent)
                 self._learn()
-                if isinstance(self.metric, Bent) and not was_bent:
-                    # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
-                    self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
+            if isinstance(self.metric, Bent) and not was_bent:
+                # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
+                self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
             self.chains, self.proposals_before = self.chains._replace(accepted=self.chains.accepted * 0), self.proposals
             self._go_over()
             self.under_way = True
+            if self.iteration > begun:
+                self.save(self)
         first, goal = self.snapshots[0].iteration, self._goal
         for look in range(1, self.looks + 1):
             self._walk_to(first + (goal - first) * look // self.looks)

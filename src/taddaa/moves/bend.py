@@ -39,6 +39,7 @@ class Bend(NamedTuple):
             a, shift = self._conditional(u @ self.select)
             return jnp.where(level > 0, w * jnp.exp(a) + shift, u), jnp.where(level > 0, a, stretched)
 
+        w = jnp.asarray(w, jnp.result_type(w, self.centre))
         u, stretched = w, jnp.zeros_like(w)
         for level in self.levels:  # those that nobody is at cost nothing
             u, stretched = jax.lax.cond(jnp.any(level > 0), at_level, lambda *as_is: as_is[:2], u, stretched, level)

@@ -177,7 +177,7 @@ def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.n
 
 
 def _least_squares(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """By the normal equations, several times quicker than by singular values; columns may coincide."""
+    """By the normal equations, several times quicker than by singular values; columns that nearly coincide share what they explain."""
     size = np.sqrt((columns**2).sum(axis=0))
     scaled = columns / np.where(size > 0, size, 1.0)
     found = np.linalg.solve(scaled.T @ scaled + RIDGE * np.eye(len(size)), scaled.T @ values)
