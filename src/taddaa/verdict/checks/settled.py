@@ -56,7 +56,8 @@ class Settled(Checker):
         large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
         z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
-        z = np.where(_not_there_yet(run, early, late), z * cutoff / RESTLESS, z)  # so that one cutoff does for all
+        stern = _not_there_yet(run, early, late) & (z > RESTLESS)
+        z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
         # What has a bound has been seen to move; where much moves, the rest must show that it does not.
