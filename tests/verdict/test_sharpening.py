@@ -74,12 +74,13 @@ def test_straightened_coordinates_sharpen_too():
     def funnel(x):
         return -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2 * x[0]
 
-    report = diagnose(Target(funnel, 5), Gaussian(np.zeros(5), [1.0, 1.0, 1.0, 1.0, 1.0]))
+    target, fit = Target(funnel, 5), Gaussian(np.zeros(5), np.ones(5))
+    report = diagnose(target, fit)
     rows = rows_of(report)
     assert any("follows x[0]" in note for note in report.notes)
     for key, value in {("x[0]", "mean"): 0.0, ("x[0]", "variance"): 1.0, ("x[1]", "mean"): 0.0, ("x[1]", "variance"): np.exp(0.5)}.items():
         assert rows[key].corrected_lower <= value <= rows[key].corrected_upper
-    plain = rows_of(diagnose(Target(funnel, 5), Gaussian(np.zeros(5), np.ones(5)), settings=Settings(interval="plain")))
+    plain = rows_of(diagnose(target, fit, settings=Settings(interval="plain")))
     assert rows["x[0]", "mean"].detectable < 0.5 * plain["x[0]", "mean"].detectable
 
 
