@@ -55,7 +55,8 @@ seconds on your model, run NUTS: with cheap gradients in few dimensions both tak
 NUTS too where the diagnosis leaves many quantities untrusted (a fit in the wrong place, factors of a matrix, horseshoes): it has found
 that chains from this fit do not arrive within its budget. A hierarchy in centred form takes about as many seconds as NUTS, most of them
 for compiling and for learning its coordinates, though a third fewer gradients. The diagnosis pays where the fit is what you will use
-(it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of gradients, not of seconds."""
+(it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of gradients, not
+of seconds."""
 
 
 def flat(name: str) -> tuple[taddaa.Target, Callable]:
