@@ -185,7 +185,7 @@ def right_values(rows: pd.DataFrame) -> dict[str, str]:
     means, variances = (trusted[trusted.functional == name] for name in ("mean", "variance"))
     holds = trusted.groupby(["problem", "kind", "seed"]).holds.agg(lambda held: bool(held.astype(bool).all()))
     within = rows[rows.verdict == "within tolerance"]
-    wrongly = within.error > within.functional.map(TOLERANCE) * (1 + 1e-9)
+    wrongly = within.error > within.functional.map(TOLERANCE).astype(float) * (1 + 1e-9)
     off = lambda part: f"{part.away.median():.4f}, {part.away.quantile(0.9):.4f}" if len(part) else "—"  # noqa: E731
     return {
         "detectable mean": f"{means.detectable.median():.3f}" if len(means) else "—",

@@ -125,7 +125,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampled:
-    """F(q) from draws. Twenty thousand of them take time, so that one interval, at the strictest level, serves every look."""
+    """F(q) from draws. Of a normal q it is known so well that one interval, at the strictest level, serves every look."""
 
     group: RowGroup
     drawn: Drawn
@@ -134,8 +134,9 @@ class Sampled:
     found: dict[float, Interval] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, level: float) -> Interval:
-        level = max(level, self.strictest)
+        level = level if self.drawn.along is None else max(level, self.strictest)
         if level not in self.found:
+            self.found.clear()
             self.found[level] = joined(in_threads(lambda piece: self._interval(piece, level), self.group.pieces(REFERENCE_PIECE)))
         return self.found[level]
 
