@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from taddaa import InputError
+import taddaa
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TADDAA_DATA", str(BESIDE))
+
+# A program that one test compiled serves the others, and later runs. Each worker has a folder of its own, because JAX may read what
+# another process is still writing.
+PROGRAMS = Path(__file__).resolve().parents[1] / ".pytest_cache" / "programs" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+os.environ.setdefault("TADDAA_CACHE", str(taddaa.cache(PROGRAMS, megabytes=200)))
 
 os.environ["COLUMNS"] = "120"  # text is as wide as the terminal, of which workers have none
 
@@ -43,7 +48,7 @@ def pytest_runtest_call(item):
 def without_data_skipped():
     try:
         return (yield)
-    except InputError as error:
+    except taddaa.InputError as error:
         if "cannot be had from" not in str(error) or os.environ.get("TADDAA_REQUIRE_ALL"):
             raise
         pytest.skip(f"no network and no data: {error}")

@@ -54,6 +54,7 @@ class Study:
     def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
+        engine.evaluate_by_standing()
         wanted = preconditioner.pilots(engine.target.dim, chains)
         draws = drawn(approximation, np.random.default_rng([self.seed, 1 + arm]), chains + wanted)
         refuse_unrepresentable(draws, self.settings.precision)

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import log_expit
 
 from known import KNOWN, run_chains
-from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity
+from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity, Relay
 from taddaa.moves.kernel import KERNELS, Noise, Point, as_kernel, metropolis
 
 FACTORS = {
@@ -61,6 +61,24 @@ class DriftingRWMH(RWMH):
 
 
 BROKEN = [WrongSignBarker(), UncorrectedMALA(), UncorrectedHMC(), DriftingRWMH()]
+
+
+# One program for two kernels --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "factor"), CASES)
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_program_that_is_told_makes_the_very_moves_of_the_kernel_it_is_told_of(arrived, target, factor):
+    """Those of Barker's kernel until the chains have arrived, then those of trajectories, from the same random numbers."""
+    relay, rng = Relay(), np.random.default_rng(5)
+    x = rng.standard_normal((40, 2))
+    normal, uniform = (jnp.asarray(part, jnp.float32) for part in (rng.standard_normal(x.shape), rng.uniform(size=x.shape)))
+    told = jax.jit(lambda arrived: ours(relay.told(arrived, 2), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform))(arrived)
+    alone = ours(relay.exploring(2) if arrived else Barker(), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform)
+    for one, other in zip(told, alone, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)  # Barker's exponentials are in single precision
+    assert np.ptp(told[0]) > 0  # some proposals are better than others
+    assert float(relay.told(jnp.asarray(arrived), 2).target_acceptance) == pytest.approx(0.651 if arrived else 0.4)
 
 
 # Detailed balance -------------------------------------------------------------------------------------------------------

@@ -234,7 +234,7 @@ class Walk:
 
     def explore(self) -> None:
         self.exploring = True
-        self.engine = self.engine.under(self.engine.kernel.exploring(self.starts.shape[1]))
+        self.engine = self.engine.exploring()
 
     def _one_step_fits(self) -> bool:
         """Whether no chain that has arrived feels a force that a round target does not have: there, one step size does for all."""

@@ -56,6 +56,7 @@ class Kernel(ABC):
     target_acceptance: ClassVar[float]
     scaling: ClassVar[float]
     uses_gradient: ClassVar[bool] = True
+    can_stand: ClassVar[bool] = False  # does it propose the very point, and evaluate it, with a step of length zero?
     any_symmetric_noise: ClassVar[bool] = False  # may the noise be any symmetric one? (Not if its density is used.)
 
     @abstractmethod
@@ -79,6 +80,10 @@ class Kernel(ABC):
 
     def exploring(self, dim: int) -> "Kernel":
         """What the chains go over to once they have arrived at the target."""
+        return self
+
+    def told(self, arrived, dim: int) -> "Kernel":
+        """As a program runs it that is told, each time, whether the chains have arrived."""
         return self
 
     @property
@@ -122,27 +127,39 @@ class Barker(Kernel):
 
     target_acceptance: ClassVar[float] = 0.4
     scaling: ClassVar[float] = 1 / 3
+    can_stand: ClassVar[bool] = True
     any_symmetric_noise: ClassVar[bool] = True
 
     def uniforms(self, dim):
         return dim
 
     def propose(self, point, noise, step, push, evaluate):
-        # In single precision, twice as fast: Barker's kernel leaves π invariant with any function of x as slope, as long as
-        # both directions use the same one. The error is 10⁻⁷ a coordinate in a log probability.
-        slope_of = lambda at: at.slope.astype(noise.normal.dtype)  # noqa: E731
+        signed = self.signed(point, noise, step)
+        proposal = evaluate(point.position + push(signed.z))
+        return proposal, self.correction(signed, point, proposal)
+
+    def signed(self, point: Point, noise: Noise, step) -> "Signed":
+        """The increment z, each coordinate's sign chosen."""
         w = jnp.asarray(jnp.sqrt(step), noise.normal.dtype) * noise.normal
-        pull = w * slope_of(point)
+        pull = w * _single(point.slope, noise.normal)
         # One exponential serves the sign's probability σ(pull) and the correction, and cannot overflow.
         small = jnp.exp(-jnp.abs(pull))
         keep = noise.uniform * (1 + small) < jnp.where(pull >= 0, 1.0, small)
-        z = jnp.where(keep, w, -w)
-        proposal = evaluate(point.position + push(z))
-        ahead = jnp.where(keep, pull, -pull)  # z g(x)
-        back = z * slope_of(proposal)
+        return Signed(jnp.where(keep, w, -w), jnp.where(keep, pull, -pull), small)
+
+    def correction(self, signed: "Signed", point: Point, proposal: Point):
+        back = signed.z * _single(proposal.slope, signed.z)
         # log σ(−b) − log σ(a) = softplus(−a) − softplus(b), softplus(t) = max(t, 0) + log(1 + exp(−|t|))
-        bends = jnp.log((1 + small) / (1 + jnp.exp(-jnp.abs(back))))
-        return proposal, _total(jnp.maximum(-ahead, 0) - jnp.maximum(back, 0) + bends, point)
+        bends = jnp.log((1 + signed.small) / (1 + jnp.exp(-jnp.abs(back))))
+        return _total(jnp.maximum(-signed.ahead, 0) - jnp.maximum(back, 0) + bends, point)
+
+
+class Signed(NamedTuple):
+    """Of Barker's proposal: z, z g(x), and exp(−|z g(x)|)."""
+
+    z: Any
+    ahead: Any
+    small: Any
 
 
 @dataclass(frozen=True)
@@ -175,16 +192,20 @@ class HMC(Kernel):
         return 1
 
     def propose(self, point, noise, step, push, evaluate):
+        return self.trajectory(point, noise, step, lambda here, z: evaluate(here.position + push(z)), self.leapfrog)
+
+    def trajectory(self, point: Point, noise: Noise, step, moved: Callable[[Point, Any], Point], steps) -> tuple[Point, Any]:
+        """`steps` times along the momentum: `moved` evaluates the point that is z away in whitened space."""
         momentum = noise.normal.astype(point.position.dtype)
         step = step * (1 - self.jitter * noise.uniform[0])
 
         def leap(_, carried):
             here, p = carried
             p = p + 0.5 * step * here.slope
-            there = evaluate(here.position + push(step * p))
+            there = moved(here, step * p)
             return there, p + 0.5 * step * there.slope
 
-        proposal, final = jax.lax.fori_loop(0, self.leapfrog, leap, (point, momentum))
+        proposal, final = jax.lax.fori_loop(0, steps, leap, (point, momentum))
         return proposal, 0.5 * (jnp.sum(momentum**2) - jnp.sum(final**2))
 
 
@@ -199,9 +220,44 @@ class Relay(Barker):
     def exploring(self, dim):
         return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)))
 
+    def told(self, arrived, dim):
+        return Either(arrived, self, self.exploring(dim))
+
     @property
     def label(self):
         return "Barker, then HMC"
+
+
+@dataclass(frozen=True)
+class Either(Kernel):
+    """Barker's kernel or trajectories, as `arrived` says while the program runs: so one program does for both.
+
+    Most of compiling is the log density's gradient, which is here once: a step of Barker's is taken as a trajectory of one step, whose
+    increment is Barker's.
+    """
+
+    arrived: Any
+    barker: Barker
+    hmc: HMC
+
+    @property
+    def target_acceptance(self):  # type: ignore[override]
+        return jnp.where(self.arrived, self.hmc.target_acceptance, self.barker.target_acceptance)
+
+    def propose(self, point, noise, step, push, evaluate):
+        signed = self.barker.signed(point, noise, step)
+
+        def moved(here, z):
+            return evaluate(here.position + push(jnp.where(self.arrived, z, signed.z)))
+
+        proposal, energy = self.hmc.trajectory(point, noise, step, moved, jnp.where(self.arrived, self.hmc.leapfrog, 1))
+        return proposal, jnp.where(self.arrived, energy, self.barker.correction(signed, point, proposal))
+
+
+def _single(slope, noise):
+    """In the noise's precision, twice as fast: Barker's kernel leaves π invariant with any function of x as slope, as long as both
+    directions use the same one. The error is 10⁻⁷ a coordinate in a log probability."""
+    return slope.astype(noise.dtype)
 
 
 def _total(terms, point: Point):

@@ -122,7 +122,54 @@ def run_arguments(engine, chains, dim):
 
 def program_arguments(engine, begun, metric, starts):
     (lane,) = engine._lanes(begun, starts)
-    return begun, 20, lane.draw(20), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data
+    return begun, 20, lane.draw(20), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data, False
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_a_step_of_length_zero_evaluates(apart):
+    """The program that moves chains gives the same log densities and gradients, and is the only one compiled; no random number is used."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        target = Target(lambda x: jnp.log(x[0]) - jnp.sum(jnp.exp(0.1 * x)) - 0.5 * jnp.sum(x**2), dim=3)
+        draws = rng.standard_normal((70, 3))  # more than the chains, and half of them outside the support
+        plain, standing = (Engine(target, Barker(), 50, 0, "float64", Meter(), 2) for _ in range(2))
+        for engine in (plain, standing):
+            engine.__dict__["_apart"] = apart
+        standing.evaluate_by_standing()
+        before = json.dumps(standing.noise_state, default=str)
+        (value, gradient), (stood, slope) = plain.evaluate(draws), standing.evaluate(draws)
+        inside = draws[:, 0] > 0
+        np.testing.assert_allclose(stood[inside], value[inside], rtol=1e-12)
+        np.testing.assert_allclose(slope[inside], gradient[inside], rtol=1e-12)
+        assert np.all(stood[~inside] == -np.inf) and np.all(slope[~inside] == 0) and 10 < inside.sum() < 60
+        assert json.dumps(standing.noise_state, default=str) == before
+        assert standing.meter.gradients == plain.meter.gradients == 70
+
+
+@pytest.mark.parametrize(("kernel", "stands"), [("relay", True), ("barker", True), ("mala", False), ("hmc", False), ("rwmh", False)])
+def test_only_kernels_that_can_stand_evaluate_so(kernel, stands):
+    with jax.enable_x64(True):
+        target = Target(lambda x: -0.5 * jnp.sum(x**2), dim=3)
+        engine = Engine(target, taddaa.Settings(kernel=kernel).kernel, 20, 0, "float64", Meter(), 2)
+        engine.evaluate_by_standing()
+        assert (engine._standing is not None) == stands
+        value, gradient = engine.evaluate(np.ones((20, 3)))
+        np.testing.assert_allclose(value, -1.5)
+        np.testing.assert_allclose(gradient, -1.0)
+
+
+def test_chains_that_have_arrived_compile_nothing_more():
+    with jax.enable_x64(True):
+        meter, target, metric = Meter(), Target(lambda x: -0.5 * jnp.sum(x**2), dim=3), Dense(np.eye(3))
+        engine = Engine(target, taddaa.Settings().kernel, 50, 0, "float64", meter, 2)
+        starts = np.random.default_rng(0).standard_normal((50, 3))
+        engine.evaluate_by_standing()
+        chains, _ = engine.advance(engine.start(starts, metric, 0.5), metric, starts, 10)
+        programs, exploring = meter.programs, engine.exploring()
+        chains, trace = exploring.advance(chains, metric, starts, 40)
+        assert meter.programs == programs
+        assert exploring.kernel.gradients_per_iteration == 3 and engine.kernel.gradients_per_iteration == 1
+        assert trace.acceptance[-10:].mean() == pytest.approx(0.651, abs=0.15)  # trajectories', to which the step is fitted
 
 
 def test_large_data_is_an_argument_and_no_constant():

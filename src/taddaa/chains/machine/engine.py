@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.metric import Bent, Metric
+from ...moves.metric import Bent, Dense, Metric
+from ...moves.precondition import LARGEST_FULL
 from ...problem.target import Target
 from .cache import cache_if_asked
 from .groups import Groups
@@ -32,6 +33,7 @@ from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
+NO_STEP = -1e4  # the logarithm of a step that is zero in any precision
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
@@ -77,13 +79,14 @@ class Engine:
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = self._block_of(kernel)
+        self._arrived = False
+        self._standing: Metric | None = None  # under which the program that moves chains evaluates as well
 
-    def under(self, kernel: Kernel) -> "Engine":
-        """The same for chains that go on under another kernel. What is compiled for all kernels is not compiled again."""
+    def exploring(self) -> "Engine":
+        """The same for chains that have arrived, and go over to the kernel for such chains. Nothing is compiled again."""
         other = copy(self)
-        other.kernel, other._safe, other._noise = kernel, {}, self._noise.under(kernel)
-        other._programs = self._programs._replace(advance=self._compiled(kernel).advance)
-        other._block = self._block_of(kernel)
+        other.kernel, other._arrived = self.kernel.exploring(self.target.dim), True
+        other._noise = self._noise.under(other.kernel)
         return other
 
     def _compiled(self, kernel: Kernel) -> Programs:
@@ -102,11 +105,34 @@ class Engine:
             rows = draws[first : first + self.chains]
             padded = np.concatenate([rows, np.repeat(rows[-1:], self.chains - len(rows), axis=0)])
             with self._watch():
-                value, gradient = self._programs.evaluate(self._place.across(padded, self.dtype), self._data)
+                value, gradient = self._evaluated(padded) if self._standing is None else self._stood(padded, self._standing)
                 values.append(self._place.host(value, len(rows)))
                 gradients.append(self._place.host(gradient, len(rows)))
         self.meter.gradients += len(draws)
         return np.concatenate(values), np.concatenate(gradients)
+
+    def evaluate_by_standing(self) -> None:
+        """From now on `evaluate` uses the program that moves chains, whose gradient is then the only one to be compiled.
+
+        For chains that will soon be moved. What is not finite, the gradient alone included, comes back as −∞ with a gradient of zero.
+        """
+        if self.kernel.can_stand and self._place.mesh is None and self.target.dim <= LARGEST_FULL:
+            self._standing = Dense(np.eye(self.target.dim))
+
+    def _evaluated(self, draws: np.ndarray) -> tuple[Any, Any]:
+        return self._programs.evaluate(self._place.across(draws, self.dtype), self._data)
+
+    def _stood(self, draws: np.ndarray, metric: Metric) -> tuple[Any, Any]:
+        """By one iteration with a step of length zero, from a density of zero: it is accepted wherever all is finite."""
+        none = np.zeros(len(draws))
+        chains = self.placed(Chains(Point(draws, none - np.inf, 0 * draws, 0 * draws), none + NO_STEP, 0.0, none, none))
+        metric, lanes = self._cast_metric(metric), self._lanes(chains, draws)
+        program, _ = self._program(lanes, metric)
+        for lane in lanes:
+            lane.noise = self._noise.silence(self._block, len(lane.membership[0]))
+            lane.chains, _ = program(lane.chains, 1, lane.noise, metric, lane.anchor, lane.membership, self._data, False)
+        point = self._joined(lanes).point
+        return point.logdensity, point.gradient
 
     def start(self, starts: np.ndarray, metric: Metric, step: float) -> Chains:
         """Chains at their starts; a non-finite gradient there is replaced by zero, so that the chain may still leave."""
@@ -220,7 +246,7 @@ class Engine:
     def _run(self, program: Callable, lane: _Lane, metric: Metric, length: int, following: int) -> Told:
         """One block of a lane."""
         noise = lane.draw(length) if lane.noise is None else lane.noise
-        lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data)
+        lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data, self._arrived)
         lane.noise = lane.draw(following) if following else None  # while the program runs
         return Told(*(np.asarray(part, float)[:length] for part in told))
 
@@ -232,7 +258,7 @@ class Engine:
             return False
         draws = jax.ShapeDtypeStruct((self.chains, self.target.dim), self.dtype)
         with self._watch():
-            gradients = self._programs.evaluate.lower(draws, self._data).compile()
+            gradients = self._programs.evaluate.lower(draws, self._data)
         operations = (gradients.cost_analysis() or {}).get("flops", np.inf)
         return operations >= THREADS_OPERATIONS and may_run_twice_at_once(gradients.as_text())
 
@@ -268,7 +294,7 @@ class Engine:
             return self._programs.advance, 1
         assert isinstance(self._noise, HostNoise)
         lane, noise, kind = lanes[0], self._noise.shapes(self._block, self._groups.size), jax.tree.structure(metric)
-        arguments = (lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data)
+        arguments = (lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data, self._arrived)
         with self._watch():
             program = self._programs.advance.lower(*arguments).compile()
         if kind not in self._safe:  # a user's metric may call libraries too

@@ -23,10 +23,11 @@ class HostNoise:
 
     def __init__(self, seed: int, groups: Groups, kernel: Kernel, dim: int, place: Placement):
         self._groups, self._kernel, self._dim, self._place = groups, kernel, dim, place
+        self._uniforms = kernel.uniforms(dim)
         self._sources = [np.random.Generator(np.random.SFC64(seed)) for seed in np.random.SeedSequence(seed).spawn(groups.count)]
 
     def under(self, kernel: Kernel) -> "HostNoise":
-        """The same numbers onward, as another kernel wants them."""
+        """The same numbers onward, as another kernel wants them, in arrays of the same shapes."""
         other = copy(self)
         other._kernel = kernel
         return other
@@ -43,7 +44,11 @@ class HostNoise:
     def shapes(self, room: int, rows: int) -> Noise:
         """Of a block for `rows` chains. The number for acceptance is in double precision: a zero would accept anything."""
         single = lambda last: jax.ShapeDtypeStruct((room, rows, last), np.dtype(np.float32))  # noqa: E731
-        return Noise(single(self._dim), single(self._kernel.uniforms(self._dim)), jax.ShapeDtypeStruct((room, rows), np.dtype(np.float64)))
+        return Noise(single(self._dim), single(self._uniforms), jax.ShapeDtypeStruct((room, rows), np.dtype(np.float64)))
+
+    def silence(self, room: int, rows: int) -> Noise:
+        """A block of zeros."""
+        return Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, rows)))
 
     def of_group(self, group: int, room: int, length: int) -> Noise:
         """For `length` iterations, in arrays with room for more, so that one compiled program serves all lengths."""
@@ -57,12 +62,13 @@ class HostNoise:
         return whole if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in whole))
 
     def _filled(self, room: int, length: int, rows: int, columns: dict[int, slice]) -> Noise:
-        noise = Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, rows)))
+        noise = self.silence(room, rows)
         for group, chains in columns.items():
             source = self._sources[group]
             draw_normal = _draw_quantiles if self._kernel.any_symmetric_noise else np.random.Generator.standard_normal
             draws = draw_normal, np.random.Generator.random, np.random.Generator.random
-            for draw, array in zip(draws, noise, strict=True):
+            wanted = noise._replace(uniform=noise.uniform[..., : self._kernel.uniforms(self._dim)])
+            for draw, array in zip(draws, wanted, strict=True):
                 part = array[:length, chains]
                 drawn = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
                 draw(source, dtype=drawn.dtype, out=drawn)
@@ -88,9 +94,12 @@ class DeviceNoise:
         self.state = 0  # blocks drawn
 
     def under(self, kernel: Kernel) -> "DeviceNoise":
-        other = copy(self)
-        other._uniforms = kernel.uniforms(self._dim)
-        return other
+        """The same: one kernel's numbers do for another that wants fewer."""
+        return copy(self)
+
+    def silence(self, room: int, rows: int) -> Noise:
+        single = lambda last: jnp.zeros((room, rows, last), jnp.float32)  # noqa: E731
+        return Noise(single(self._dim), single(self._uniforms), jnp.zeros((room, rows)))
 
     def block(self, room: int, length: int) -> Noise:
         self.state += 1

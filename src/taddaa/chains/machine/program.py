@@ -63,8 +63,8 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
         return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
 
     @jax.jit
-    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
-        dtype = chains.log_step.dtype
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data, arrived):
+        dtype, moves = chains.log_step.dtype, kernel.told(arrived, chains.point.position.shape[1])
         is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
         summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
 
@@ -82,16 +82,16 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
             chains, told = carried
             now = jax.tree.map(lambda block: block[i], noise)
             push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
-            one = lambda point, noise, step: metropolis(kernel, point, noise, step, push, evaluate_one)  # noqa: E731
+            one = lambda point, noise, step: metropolis(moves, point, noise, step, push, evaluate_one)  # noqa: E731
             outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step))
             # Chains that started outside the support and have not found it yet say nothing about the step; a group of only such
             # chains keeps the one it has.
             is_inside = jnp.isfinite(chains.point.logdensity).astype(dtype)
             probability, inside = summed(membership, is_inside * outcome.probability), summed(membership, is_inside)
-            acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), kernel.target_acceptance)
+            acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), moves.target_acceptance)
             moved = Chains(
                 outcome.point,
-                adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel.target_acceptance),
+                adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, moves.target_acceptance),
                 chains.clock + 1,
                 chains.accepted + outcome.accepted,
                 chains.nonfinite + outcome.nonfinite,

@@ -25,5 +25,9 @@ def mapping(threads: int) -> Iterator[Callable[[Callable, list], list]]:
 
 
 def may_run_twice_at_once(program: str) -> bool:
-    """Not if it calls libraries, which wait for threads of a pool that the other may have taken, or the user's code on the host."""
-    return not any(call in program for call in ("custom-call(", " fft(", " convolution("))
+    """Not if it calls libraries, which wait for threads of a pool that the other may have taken, or the user's code on the host.
+
+    The program is text, before or after compiling.
+    """
+    calls = "custom-call(", " fft(", " convolution(", "stablehlo.custom_call", "stablehlo.fft", "stablehlo.convolution"
+    return not any(call in program for call in calls)

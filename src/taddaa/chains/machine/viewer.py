@@ -16,7 +16,6 @@ from .meter import Meter, watch_compiling
 from .placement import Placement
 from .program import generator_of, observer, slopes_of
 
-OBSERVE_ROWS = 4096  # draws pushed through the user's functions at a time
 GENERATOR_ROWS = 4  # states whose second derivatives are taken at a time, along all directions at once
 
 
@@ -54,7 +53,7 @@ class Viewer:
         if target.constrain is None and not functions:
             return np.asarray(draws, float)
         program = target.compiled(functions, lambda: observer(target, functions))
-        rows = self.chains if len(draws) <= self.chains else OBSERVE_ROWS  # two compiled shapes
+        rows = self.chains  # at a time, as many as the chains are: one compiled shape
         parts = []
         for first in range(0, len(draws), rows):
             part = np.asarray(draws[first : first + rows])
