@@ -1,5 +1,6 @@
 """Maps leave the target as it is: against automatic differentiation, detailed balance and stationarity; a wrong one must fail."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from test_kernel import detailed_balance_error
 from known import Known, run_chains
 from taddaa import HMC, MALA, RWMH, Barker
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.metric import Bent, enter, leave
+from taddaa.moves.metric import Bent, as_covariance, enter, enter_on_host, leave, leave_on_host, places_on_host
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,28 @@ def test_there_and_back():
     x, _ = jax.vmap(bend.forward)(w)
     np.testing.assert_allclose(jax.vmap(bend.inverse)(x), w, atol=1e-12)
     assert float(jnp.max(jnp.abs(x - w * bend.scale - bend.centre))) > 1  # it does bend
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 8.0])  # as far out as where widths go on no further
+def test_numpy_finds_the_same(spread):
+    """Places, volumes and gradients, there and back, against automatic differentiation."""
+    rng, bend = np.random.default_rng(0), some_bend()
+    w, slope, logdensity = spread * rng.standard_normal((50, 5)), rng.standard_normal((50, 5)), rng.standard_normal(50)
+    metric = Bent(bend, np.diag(np.arange(1.0, 6.0)))
+    x, value, gradient = jax.vmap(lambda *point: leave(metric, *point))(w, logdensity, slope)
+    back = jax.vmap(lambda *point: enter(metric, *point))(x, value, gradient)
+    close = partial(np.testing.assert_allclose, rtol=1e-8, atol=1e-9)
+    for mine, theirs in zip(leave_on_host(metric, w, logdensity, slope), (x, value, gradient), strict=True):
+        close(mine, theirs)
+    for mine, theirs in zip(enter_on_host(metric, *(np.asarray(part) for part in (x, value, gradient))), back, strict=True):
+        close(mine, theirs)
+    close(places_on_host(metric, w), x)
+
+
+def test_the_slope_at_the_middle():
+    bend, factor = some_bend(), np.diag(np.arange(1.0, 6.0))
+    slope = np.asarray(jax.jacobian(lambda w: bend.forward(w)[0])(jnp.zeros(5))) @ factor
+    np.testing.assert_allclose(as_covariance(Bent(bend, factor)), slope @ slope.T, rtol=1e-7, atol=1e-8)
 
 
 def test_a_level_that_nobody_is_at_changes_nothing():
@@ -137,6 +160,16 @@ class Unaccounted(NamedTuple):
 
     def unslope(self, w, slope):
         return jax.vjp(self.bend.inverse, self.forward(w)[0])[1](slope)[0]
+
+    def on_host(self):
+        return self
+
+    def enter(self, x, gradient):
+        w = jax.vmap(self.bend.inverse)(x)
+        return np.asarray(w), np.zeros(len(x)), np.asarray(jax.vmap(self.slope)(w, gradient))
+
+    def leave(self, w, slope):
+        return np.asarray(jax.vmap(self.forward)(w)[0]), np.zeros(len(w)), np.asarray(jax.vmap(self.unslope)(w, slope))
 
 
 @pytest.mark.parametrize("kernel", [MALA(), Barker()], ids=lambda k: k.label)

@@ -73,7 +73,9 @@ def test_a_program_that_is_told_makes_the_very_moves_of_the_kernel_it_is_told_of
     relay, rng = Relay(), np.random.default_rng(5)
     x = rng.standard_normal((40, 2))
     normal, uniform = (jnp.asarray(part, jnp.float32) for part in (rng.standard_normal(x.shape), rng.uniform(size=x.shape)))
-    told = jax.jit(lambda arrived: ours(relay.told(arrived, 2), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform))(arrived)
+    told = jax.jit(lambda arrived: ours(relay.told(arrived, 2), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform))(
+        arrived
+    )
     alone = ours(relay.exploring(2) if arrived else Barker(), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform)
     for one, other in zip(told, alone, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)  # Barker's exponentials are in single precision

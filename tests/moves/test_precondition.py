@@ -1,16 +1,13 @@
 """Preconditioners: Fisher's defining equation, what it does with bad gradients, and metrics as linear maps."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taddaa
 from known import COVARIANCE
 from taddaa import Draws, Fisher, FromApproximation, Gaussian, Identity, Sampler, StudentT
-from taddaa.moves.bend import Bend
-from taddaa.moves.metric import Bent, Dense, Diagonal, DiagonalLowRank, enter, unpulled, whitened
-from taddaa.moves.precondition import _bent
+from taddaa.moves.metric import Dense, Diagonal, DiagonalLowRank, unpulled, whitened
 
 
 @pytest.fixture(autouse=True)
@@ -213,22 +210,3 @@ def test_whitening_undoes_a_metric(kind):
     z, g = rng.normal(size=(2, 4, dim))
     np.testing.assert_allclose(whitened(metric, np.asarray(metric.push(z))), z)
     np.testing.assert_allclose(unpulled(metric, np.asarray(metric.pull(g))), g)
-
-
-def test_a_maps_coordinates_are_the_same_however_many_rows_are_filled_up():
-    """Rows beyond the draws, which only keep programs few, must be in no result."""
-    dim, rng = 3, np.random.default_rng(5)
-    select = np.zeros((dim, 1))
-    select[0, 0] = 1.0
-    weights = np.array([[0.0, 0.4, -0.3]])
-    bend = Bend(
-        *map(jnp.asarray, (np.zeros(dim), np.ones(dim), select, weights, 0 * weights, np.array([[0.0, 1.0, 1.0]]), *np.zeros((3, dim))))
-    )
-    metric = Bent(bend, jnp.eye(dim))
-    x, g = rng.standard_normal((2, 11, dim))
-    w, slope = _bent(metric, x, g)
-    for i in range(11):
-        alone, _, slope_alone = enter(metric, x[i], 0.0, g[i])
-        np.testing.assert_allclose(w[i], alone, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(slope[i], slope_alone, rtol=1e-5, atol=1e-6)
-    assert w.shape == slope.shape == (11, dim)

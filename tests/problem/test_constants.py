@@ -12,6 +12,13 @@ QUICK = taddaa.Settings(chains=60, budget=1)
 FIT = taddaa.Gaussian(np.zeros(2), np.ones(2))
 
 
+@pytest.fixture(autouse=True)
+def single_precision():
+    """Other tests in this process may have loaded a framework that changed JAX's default."""
+    with jax.enable_x64(False):
+        yield
+
+
 def functions():
     """New arrays and functions: a log density, a view and a quantity that close over them."""
     data, scale, grid = np.arange(17.0), np.array([1.0, 2.0]), np.arange(5)

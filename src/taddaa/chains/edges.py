@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
-from ..moves.metric import place_of
+from ..moves.metric import places_on_host
 
 if TYPE_CHECKING:
     from ..chains.walk import Walk
@@ -30,5 +29,5 @@ def _beyond(walk: "Walk") -> float:
     late = walk.seen.snapshots[-STATES:]
     placed = np.concatenate([engine.entered(snapshot.positions, snapshot.gradients, metric)[0] for snapshot in late])
     stepped = placed + REACH * np.asarray(metric.push(rng.normal(size=placed.shape)))
-    values, gradients = engine.evaluate(np.asarray(jax.vmap(lambda w: place_of(metric, w)[0])(stepped)))
+    values, gradients = engine.evaluate(places_on_host(metric, stepped))
     return float(np.mean(~(np.isfinite(values) & np.isfinite(gradients).all(axis=1))))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.correlation import squared_correlation
@@ -119,7 +118,7 @@ class Walk:
                 # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
                 self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
-            self.chains, self.proposals_before = self.chains._replace(accepted=self.chains.accepted * 0), self.proposals
+            self.chains, self.proposals_before = self.engine.counting_anew(self.chains), self.proposals
             self._go_over()
             self.under_way = True
             if self.iteration > begun:
@@ -220,7 +219,7 @@ class Walk:
             self.chains = self.engine.repoint(self.chains, old, self.metric)
             # Chains in flight towards the target accept any step; one that fits the flight would take long to come down again.
             longest = np.log(self.engine.kernel.initial_step(self.starts.shape[1]))
-            self.chains = self.chains._replace(log_step=jnp.minimum(self.chains.log_step, longest))
+            self.chains = self.engine.with_steps(self.chains, np.minimum(self.engine.host(self.chains.log_step), longest))
 
     def _go_over(self) -> None:
         """To the kernel for chains that have arrived, if they have, and the round is long enough for it."""
@@ -230,7 +229,7 @@ class Walk:
         if agreed(self._one_step_fits()):
             self.explore()
             step = np.log(self.engine.kernel.arrived_step(self.starts.shape[1]))
-            self.chains = self.chains._replace(log_step=self.chains.log_step * 0 + step, clock=self.chains.clock * 0)
+            self.chains = self.engine.with_steps(self.chains, step)._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
 
     def explore(self) -> None:
         self.exploring = True
@@ -274,7 +273,7 @@ def find_step(engine: Engine, chains: Chains, metric: Metric, starts: np.ndarray
     target = engine.kernel.target_acceptance
     log_step = float(engine.host(chains.log_step)[0])  # all begin with the same
     for _ in range(MOST_PROBES):
-        trial = chains._replace(log_step=chains.log_step * 0 + log_step)
+        trial = engine.with_steps(chains, log_step)
         acceptance = float(engine.advance(trial, metric, starts, 1)[1].acceptance[0])
         if acceptance > target / 2:
             break

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 CAP = 12.0  # |v| at most: far beyond what was seen of the drivers, widths go on no further
 
@@ -51,11 +52,14 @@ class Bend(NamedTuple):
         a, shift = self._conditional(u @ self.select)
         return jnp.where(jnp.sum(self.levels, axis=0) > 0, (u - shift) * jnp.exp(-a), u)
 
-    def _conditional(self, drivers):
+    def on_host(self) -> "OnHost":
+        return OnHost(self)
+
+    def _conditional(self, drivers, xp=jnp):
         """Log widths and places of the coordinates, given their drivers."""
-        told = jnp.exp(-2 * CAP * jnp.tanh(drivers @ self.stretch / CAP))
+        told = xp.exp(-2 * CAP * xp.tanh(drivers @ self.stretch / CAP))
         precision = (1 - self.known) * told + self.known
-        return -0.5 * jnp.log(precision), (told * (drivers @ self.shift + self.neck) + self.mouth) / precision
+        return -0.5 * xp.log(precision), (told * (drivers @ self.shift + self.neck) + self.mouth) / precision
 
     def slope(self, w, gradient):
         """∇_w of log π(x(w)) + log |dx/dw|, from the gradient in x."""
@@ -67,3 +71,51 @@ class Bend(NamedTuple):
         own = self.slope(w, jnp.zeros_like(slope))
         _, pull = jax.vjp(self.inverse, self.forward(w)[0])
         return pull(slope - own)[0]
+
+
+class OnHost:
+    """The same map of many rows in NumPy, with its derivatives written out: compiling it takes longer than a whole run needs it."""
+
+    def __init__(self, bend: Bend):
+        self.bend = Bend(*(np.asarray(part, float) for part in bend))
+        self.levels = [level > 0 for level in self.bend.levels]
+        self.bent = np.any(self.levels, axis=0)
+
+    def forward(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """x and log |dx/dw|."""
+        bend, u, stretched = self.bend, w.copy(), np.zeros_like(w)
+        for level in self.levels:
+            a, shift = bend._conditional(u @ bend.select, np)
+            u[:, level], stretched[:, level] = (w * np.exp(a) + shift)[:, level], a[:, level]
+        return bend.centre + bend.scale * u, stretched.sum(axis=1)
+
+    def enter(self, x: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """w, log |dx/dw| and the gradient of log π(x(w)) + log |dx/dw|."""
+        u = (x - self.bend.centre) / self.bend.scale
+        a, shift = self.bend._conditional(u @ self.bend.select, np)
+        w = np.where(self.bent, (u - shift) * np.exp(-a), u)
+        slope = gradient * self.bend.scale
+        for level in reversed(self.levels):  # what a coordinate's children say of it is known before its own turn
+            slope += self._said_of_drivers(u, w, slope, level)
+        return w, a @ self.bent, np.where(self.bent, slope * np.exp(a), slope)
+
+    def leave(self, w: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x, log |dx/dw| and the gradient in x, from that in w."""
+        x, stretched = self.forward(w)
+        u = (x - self.bend.centre) / self.bend.scale
+        a, _ = self.bend._conditional(u @ self.bend.select, np)
+        slope = np.where(self.bent, slope * np.exp(-a), slope)
+        return x, stretched, (slope - self._said_of_drivers(u, w, slope, self.bent)) / self.bend.scale
+
+    def _said_of_drivers(self, u: np.ndarray, w: np.ndarray, slope: np.ndarray, children: np.ndarray) -> np.ndarray:
+        """What the slopes along some coordinates add to those along their drivers, by the chain rule through widths a and places."""
+        bend, drivers = self.bend, u @ self.bend.select
+        bound = np.tanh(drivers @ bend.stretch / CAP)
+        told, leans = np.exp(-2 * CAP * bound), drivers @ bend.shift + bend.neck
+        precision = (1 - bend.known) * told + bend.known
+        place = (told * leans + bend.mouth) / precision
+        along_width = slope * w / np.sqrt(precision) + 1  # also of the volume
+        along_told = (slope * (leans - place * (1 - bend.known)) - 0.5 * (1 - bend.known) * along_width) / precision
+        along_stretch = np.where(children, -2 * told * (1 - bound**2) * along_told, 0.0)
+        along_shift = np.where(children, slope * told / precision, 0.0)
+        return (along_stretch @ bend.stretch.T + along_shift @ bend.shift.T) @ bend.select.T

@@ -148,7 +148,8 @@ class Barker(Kernel):
         return Signed(jnp.where(keep, w, -w), jnp.where(keep, pull, -pull), small)
 
     def correction(self, signed: "Signed", point: Point, proposal: Point):
-        back = signed.z * _single(proposal.slope, signed.z)
+        # Where it stood still, a slope beyond single precision must not make the zero a NaN.
+        back = jnp.where(signed.z == 0, 0.0, signed.z * _single(proposal.slope, signed.z))
         # log σ(−b) − log σ(a) = softplus(−a) − softplus(b), softplus(t) = max(t, 0) + log(1 + exp(−|t|))
         bends = jnp.log((1 + signed.small) / (1 + jnp.exp(-jnp.abs(back))))
         return _total(jnp.maximum(-signed.ahead, 0) - jnp.maximum(back, 0) + bends, point)

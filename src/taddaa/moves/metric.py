@@ -5,11 +5,12 @@ How one is found is in `precondition`.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .bend import Bend
+
+MIDDLE = 1e-5  # how far from a map's middle its slope there is taken
 
 
 class Dense(NamedTuple):
@@ -93,6 +94,24 @@ def leave(metric: Metric, w, logdensity, gradient):
     return x, logdensity - stretched, metric.bend.unslope(w, gradient)
 
 
+# The same of many chains in NumPy, for maps, which then need not be compiled.
+
+
+def places_on_host(metric: Metric, w: np.ndarray) -> np.ndarray:
+    """Where chains are that stand at the rows of `w`."""
+    return metric.bend.on_host().forward(w)[0] if isinstance(metric, Bent) else w
+
+
+def enter_on_host(metric: Bent, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    w, stretched, slope = metric.bend.on_host().enter(x, gradient)
+    return w, logdensity + stretched, slope
+
+
+def leave_on_host(metric: Bent, w: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x, stretched, slope = metric.bend.on_host().leave(w, gradient)
+    return x, logdensity - stretched, slope
+
+
 def whitened(metric: Metric, w: np.ndarray) -> np.ndarray:
     """C⁻¹ of the rows of `w`, on the host."""
     if isinstance(metric, Diagonal):
@@ -132,12 +151,9 @@ def as_covariance(metric: Metric) -> np.ndarray:
     if isinstance(metric, Diagonal):
         return np.asarray(metric.scale) ** 2
     if isinstance(metric, Bent):  # at the middle of the map
-        factor = np.asarray(_slope_at_middle(metric.bend, np.zeros(len(metric.factor)))) @ np.asarray(metric.factor)
+        way = MIDDLE * np.eye(len(metric.factor))
+        slope = (places_on_host(metric, way) - places_on_host(metric, -way)).T / (2 * MIDDLE)
+        factor = slope @ np.asarray(metric.factor)
         return factor @ factor.T
     basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)
     return np.asarray(metric.scale) ** 2 * (1 + basis**2 @ (stretch**2 - 1))
-
-
-@jax.jit
-def _slope_at_middle(bend: Bend, middle):
-    return jax.jacobian(lambda w: bend.forward(w)[0])(middle)

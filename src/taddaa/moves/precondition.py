@@ -6,16 +6,14 @@ from the moving chains.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
-from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
+from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter_on_host
 from .straighten import learn_bend
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
@@ -125,7 +123,7 @@ class Fisher(Preconditioner):
             bend = learn_bend(x, g, chains) if self.straighten else None
             if bend is not None:
                 bent = Bent(bend, jnp.eye(x.shape[1]))
-                return bent._replace(factor=jnp.asarray(_fisher_factor(*_bent(bent, x, g))))
+                return bent._replace(factor=jnp.asarray(_fisher_factor(*enter_on_host(bent, x, np.zeros(len(x)), g)[::2])))
             return Dense(jnp.asarray(_fisher_factor(x, g)))
         return metric
 
@@ -135,19 +133,6 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "approximation": FromApproximation(),
     "identity": Identity(),
 }
-
-
-@jax.jit
-def _all_entered(metric: Bent, x, logdensity, gradients):
-    return jax.vmap(partial(enter, metric))(x, logdensity, gradients)
-
-
-def _bent(metric: Bent, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and gradients in a map's coordinates; filled up to a power of two rows, so that chains left out compile nothing anew."""
-    count = len(x)
-    filled = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
-    w, _, slope = _all_entered(metric, x[filled], np.zeros(len(filled)), g[filled])
-    return np.asarray(w)[:count], np.asarray(slope)[:count]
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from ..chains.machine.engine import Engine
 from ..errors import InputError
 from ..formulas.interval import Interval, exactly
-from ..moves.metric import Dense
+from ..moves.metric import Diagonal
 from ..problem.approximation import Approximation, Draws, Gaussian, Inflated
 from ..problem.drawn import drawn
 from ..problem.functional import Covariance, Functional
@@ -95,12 +95,10 @@ def _along(approximation: Gaussian, draws: np.ndarray, quantities: int, engine: 
     """The draws along each quantity's mean gradient, in standard deviations (n, k); NaN where it has none."""
     if quantities * draws.shape[1] > MOST_SLOPES:
         return None
-    try:  # what JAX cannot differentiate, as code on the host, gains nothing
-        slopes = engine.viewer.slopes(draws[:SLOPES_AT], functions, Dense(np.eye(draws.shape[1])))
-    except (ValueError, TypeError, NotImplementedError):
-        return None
+    covariance = approximation.covariance()
+    spread = np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance))
+    slopes = engine.viewer.slopes(draws[:SLOPES_AT], functions, Diagonal(spread), spread)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # variances beyond what numbers can hold gain nothing
-        covariance = approximation.covariance()
         variance = np.sum(slopes * (slopes * covariance if covariance.ndim == 1 else slopes @ covariance), axis=1)
         scaled = slopes / np.sqrt(variance)[:, None]
     return (draws - approximation.mean()) @ np.where(np.isfinite(scaled).all(axis=1, keepdims=True), scaled, np.nan).T

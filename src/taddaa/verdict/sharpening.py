@@ -1,6 +1,5 @@
 """Plain intervals → sharper ones, where the chains' gradients narrow them: which coordinates, directions and states are used."""
 
-import contextlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -118,9 +117,8 @@ def directions_of(
     dim = positions.shape[1]
     directions = np.zeros((count - coordinates, dim))
     if count > coordinates and count * dim <= MOST_SLOPES:
-        # What JAX cannot differentiate, as code on the host, gains nothing.
-        with contextlib.suppress(ValueError, TypeError, NotImplementedError):
-            directions = engine.viewer.slopes(positions[:SLOPES_AT], questions.functions, metric)[coordinates:]
+        slopes = engine.viewer.slopes(positions[:SLOPES_AT], questions.functions, metric, positions.std(axis=0))
+        directions = slopes[coordinates:]
     return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.metric import Bent, Dense, Metric
+from ...moves.metric import Bent, Dense, Metric, enter_on_host, leave_on_host
 from ...moves.precondition import LARGEST_FULL
 from ...problem.target import Target
 from .cache import cache_if_asked
@@ -146,13 +146,20 @@ class Engine:
     def repoint(self, chains: Chains, old: Metric | None, new: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
         with self._watch():
-            point = chains.point if old is None else left(self._cast_metric(old), chains.point)
-            point = entered(self._cast_metric(new), point)
-        return chains._replace(point=point, clock=chains.clock * 0)
+            point = self._entered(new, chains.point if old is None else self._left(old, chains.point))
+        return chains._replace(point=point, clock=self._place.everywhere(0.0, self.dtype))
+
+    def with_steps(self, chains: Chains, log_step: np.ndarray | float) -> Chains:
+        """The same chains with these steps."""
+        return chains._replace(log_step=self._place.across(np.full(self.chains, log_step), self.dtype))
+
+    def counting_anew(self, chains: Chains) -> Chains:
+        """The same chains at the beginning of a round."""
+        return chains._replace(accepted=self._place.across(np.zeros(self.chains), self.dtype))
 
     def flat(self, chains: Chains, metric: Metric) -> Point:
         """Where the chains are in the user's flat space."""
-        return left(self._cast_metric(metric), chains.point)
+        return self._left(metric, chains.point)
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
@@ -195,24 +202,41 @@ class Engine:
         """Positions and gradients in the coordinates that the chains walk in."""
         if not isinstance(metric, Bent):
             return positions, np.asarray(gradients, float)
-        x, g = (self._place.across(part, self.dtype) for part in (positions, gradients))
-        point = entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g))
-        return self._place.host(point.position, len(positions)).astype(float), self._place.host(point.gradient, len(positions)).astype(
-            float
-        )
+        position, _, gradient = enter_on_host(metric, positions, np.zeros(len(positions)), np.asarray(gradients, float))
+        return position, gradient
 
     def entered_points(self, positions: np.ndarray, logdensity: np.ndarray, gradients: np.ndarray, metric: Metric) -> Point:
         """Points of the user's flat space in the coordinates that the chains walk in, with whitened slopes; on the host."""
-        parts = (self._place.across(part, self.dtype) for part in (positions, logdensity, gradients))
-        x, value, g = parts
+        if isinstance(metric, Bent):
+            return _slope_added(metric, *enter_on_host(metric, positions, logdensity, gradients))
+        x, value, g = (self._place.across(part, self.dtype) for part in (positions, logdensity, gradients))
         point = entered(self._cast_metric(metric), Point(x, value, g, g))
         return Point(*(self._place.host(part, len(positions)).astype(float) for part in point))
 
     def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
         """The log norm of the whitened gradient of each chain."""
-        x, g = (self._place.across(part, self.dtype) for part in (positions, gradients))
-        slope = self._place.host(entered(self._cast_metric(metric), Point(x, x[:, 0] * 0, g, g)).slope, len(positions)).astype(float)
+        slope = self.entered_points(positions, positions[:, 0] * 0, gradients, metric).slope
         return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
+
+    # Between the user's flat space and the metric's coordinates. Maps are small, and slow to compile: they are applied on the host.
+
+    def _entered(self, metric: Metric, point: Point) -> Point:
+        if not isinstance(metric, Bent):
+            return entered(self._cast_metric(metric), point)
+        return self._placed_point(_slope_added(metric, *enter_on_host(metric, *self._fetched_point(point)[:3])))
+
+    def _left(self, metric: Metric, point: Point) -> Point:
+        """Slopes mean nothing there."""
+        if not isinstance(metric, Bent):
+            return left(self._cast_metric(metric), point)
+        x, value, gradient = leave_on_host(metric, *self._fetched_point(point)[:3])
+        return self._placed_point(Point(x, value, gradient, gradient))
+
+    def _fetched_point(self, point: Point) -> Point:
+        return Point(*(self.host(part).astype(float) for part in point))
+
+    def _placed_point(self, point: Point) -> Point:
+        return Point(*(self._place.across(part, self.dtype) for part in point))
 
     def _cast_metric(self, metric: Metric) -> Metric:
         return self._place.everywhere(metric, self.dtype)
@@ -323,6 +347,10 @@ class Engine:
 
     def _watch(self):
         return watch_compiling(self.meter)
+
+
+def _slope_added(metric: Metric, position: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> Point:
+    return Point(position, logdensity, gradient, gradient @ np.asarray(metric.factor))  # type: ignore[union-attr]
 
 
 def _largest_rho2(moments: np.ndarray, chains: int) -> np.ndarray:

@@ -127,21 +127,6 @@ def quantities(target: Target, functions: tuple[Callable, ...], x, data):
     return jnp.concatenate([flat_values(parameters), *values])
 
 
-def slopes_of(target: Target, functions: tuple[Callable, ...]) -> Callable:
-    """The mean gradient of each of the user's quantities over some states, in the coordinates that chains walk in: (k, d)."""
-
-    seen = with_own_constants(partial(quantities, target, functions))
-
-    @jax.jit
-    def slopes(metric: Metric, positions, data):
-        def one(w):
-            return seen(place_of(metric, w)[0], data).astype(w.dtype)
-
-        return jnp.mean(jax.lax.map(jax.jacfwd(one), positions), axis=0)
-
-    return slopes
-
-
 def generator_of(target: Target) -> Callable:
     """Lf = ∇·(G∇f) + ∇f·G∇log π and Γf = ∇f·G∇f of each of the user's parameters f at blocks (b, n, d) of states: (b, n, k) each.
 

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InputError
-from ...moves.metric import Metric
+from ...moves.metric import Metric, places_on_host
 from ...problem.constants import afresh, with_own_constants
 from ...problem.target import Target, call_with_data, first_line
 from .meter import Meter, watch_compiling
 from .placement import Placement
-from .program import generator_of, observer, slopes_of
+from .program import generator_of, observer
 
+SLOPE_NUMBERS = 4 * 10**6  # in the states that slopes are taken from at a time
 GENERATOR_ROWS = 4  # states whose second derivatives are taken at a time, along all directions at once
 
 
@@ -63,15 +64,24 @@ class Viewer:
                 parts.append(self.place.host(values, len(part)).astype(float))
         return np.concatenate(parts)
 
-    def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric) -> np.ndarray:
+    def slopes(self, positions: np.ndarray, functions: tuple[Callable, ...], metric: Metric, spread: np.ndarray) -> np.ndarray:
         """The mean gradient (k, d) of the user's parameters, and then of `functions` of them, over the rows of `positions`.
 
-        Both are in the coordinates that the chains walk in.
+        Both are in the coordinates that the chains walk in, over which they are `spread` (d,). By central differences, to half the
+        digits: nothing is compiled for them, and code on the host has them too.
         """
-        program = self.target.compiled(("slopes", *functions), lambda: slopes_of(self.target, functions))
-        with watch_compiling(self.meter):
-            found = program(self.place.everywhere(metric, self.dtype), self.place.everywhere(positions, self.dtype), self.data)
-            return np.asarray(found, float)
+        count, dim = positions.shape
+        step = np.finfo(self.dtype).eps ** (1 / 3) * np.where(spread > 0, spread, 1.0)
+        at_once = max(1, SLOPE_NUMBERS // (2 * dim * dim))
+        total: np.ndarray | float = 0.0
+        with np.errstate(all="ignore"):  # slopes that are not finite are not used
+            for first in range(0, count, at_once):
+                here = positions[first : first + at_once, None, :]
+                there = np.concatenate([here + np.diag(step), here - np.diag(step)]).reshape(-1, dim)
+                seen = self.observe(places_on_host(metric, there), functions)
+                ahead, behind = seen.reshape(2, -1, dim, seen.shape[1])
+                total = total + np.sum((ahead - behind) / (2 * step[:, None]), axis=0)
+        return np.asarray(total).T / count
 
     def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
