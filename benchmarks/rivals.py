@@ -50,7 +50,7 @@ posterior means against a long run of NUTS (4 × 10,000), in posterior standard 
 diagnosis that of its right values (of the moved draws where it gives none), for the first look that of its estimates, and in
 brackets the fit's own. *Second*: another diagnosis in the same process. Each number is of one process, and methods are measured one after
 the other, ours last and anew whenever its source changes: so ratios are not taken side by side, and repeat to about a quarter (the candy
-diagnosis took 3.6, 3.1 and 4.7 s in three runs).
+diagnosis took 3.6, 3.1 and 4.7 s in three runs of older code).
 """
 WHEN = """**When NUTS is the better choice.** A diagnosis says how wrong a fit is. If you would not use the fit anyway, and NUTS takes
 seconds on your model, run NUTS: with cheap gradients in few dimensions both take a few seconds, most of which is compiling. Run
