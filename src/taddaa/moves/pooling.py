@@ -111,8 +111,7 @@ def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _F
     along = u[:, family.drivers] @ family.middle
 
     def fitted(factor: float, members: list) -> list[_Child]:
-        told = np.exp(-2 * CAP * np.tanh(factor * along / CAP))
-        return [_child(u, r[:, i], i, told, on, more) for i, on, more in members]
+        return _children(u, r, np.exp(-2 * CAP * np.tanh(factor * along / CAP)), members)
 
     some = family.members[:: -(-len(family.members) // ENOUGH)]
     best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])))
@@ -134,25 +133,43 @@ def _least(loss: Callable[[float], float]) -> float:
     return float(found.x) if found.fun < values[k] else float(FACTORS[k])
 
 
-def _child(u: np.ndarray, r: np.ndarray, i: int, told: np.ndarray, leans: np.ndarray, others: list[int]) -> _Child:
-    """−r regressed on told·u_i, told·u_leans, told, u_i and 1 (and what the data tie it to), weighted by 1/precision."""
-    by_drivers = told[:, None] * np.column_stack([u[:, i], -u[:, leans], -np.ones(len(u))])
-    by_data = np.column_stack([u[:, i], -np.ones(len(u)), u[:, others]])
-    precision, count = told, by_drivers.shape[1]
+def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[tuple[int, np.ndarray, list[int]]]) -> list[_Child]:
+    """Those whose regressions have equally many columns at once."""
+    found: dict[int, _Child] = {}
+    sizes = np.array([(len(on), len(others)) for _, on, others in members])
+    for size in np.unique(sizes, axis=0):
+        alike = [members[k] for k in np.flatnonzero((sizes == size).all(axis=1))]
+        own, leans, others = (np.array([part[k] for part in alike], int).reshape(len(alike), -1) for k in range(3))
+        found |= dict(zip(own[:, 0].tolist(), _alike(u, r[:, own[:, 0]].T, told, own, leans, others), strict=True))
+    return [found[i] for i, _, _ in members]
+
+
+def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> list[_Child]:
+    """−r regressed on told·u_i, told·u_leans, told, u_i and 1 (and what the data tie it to), weighted by 1/precision.
+
+    One row a child: r is (m, n), the others are (m, ·) numbers of columns of u.
+    """
+    mine, one = u[:, own].transpose(1, 0, 2), np.ones((len(own), len(u), 1))
+    columns = [told[:, None] * part for part in (mine, -u[:, leans].transpose(1, 0, 2), -one)]
+    count = 2 + leans.shape[1]
+    columns = np.concatenate([*columns, mine, -one, u[:, others].transpose(1, 0, 2)], axis=2)
+    precision = np.broadcast_to(told, r.shape)
     for _ in range(REPEATS):
         weight = 1 / np.sqrt(precision)
-        both = np.column_stack([by_drivers, by_data]) * weight[:, None]
-        found = _least_squares(both, -r * weight)
-        if found[count] < 0:  # data never take precision away
-            used = np.r_[:count, count + 2 : len(found)]
-            found[:] = 0.0
-            found[used] = _least_squares(both[:, used], -r * weight)
-        own = max(found[0], 1e-3)
-        precision = own * told + found[count]
-    rest = -r / np.sqrt(precision) - both @ found / weight / np.sqrt(precision)
-    total = own + found[count]
-    known = min(found[count] / total, MOST_KNOWN)
-    return _Child(found[1 : count - 1] / total, known, found[count - 1] / total, found[count + 1] / total, float(np.mean(rest**2)), rest)
+        both, wanted = columns * weight[..., None], -r * weight
+        found = _least_squares_of_each(both, wanted)
+        less = found[:, count] < 0  # data never take precision away
+        if less.any():
+            used = np.r_[:count, count + 2 : found.shape[1]]
+            found[less] = 0.0
+            found[np.ix_(less, used)] = _least_squares_of_each(both[less][..., used], wanted[less])
+        steep = np.maximum(found[:, 0], 1e-3)
+        precision = steep[:, None] * told + found[:, [count]]
+    rest = -(r + (columns @ found[..., None])[..., 0]) / np.sqrt(precision)
+    total = steep + found[:, count]
+    known, shift = np.minimum(found[:, count] / total, MOST_KNOWN), found / total[:, None]
+    parts = shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest
+    return [_Child(*child) for child in zip(*parts, strict=True)]
 
 
 def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.ndarray) -> list[int]:
@@ -160,7 +177,7 @@ def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.n
     told = np.exp(-2 * CAP * np.tanh(along / CAP))
     chosen: list[int] = []
     for _ in range(MOST_OTHERS):
-        child = _child(u, r, i, told, leans, chosen)
+        (child,) = _alike(u, r[None], told, np.array([[i]]), leans[None].astype(int), np.array([chosen], int))
         weight = 1 / np.sqrt((1 - child.known) * told + child.known)
         base = weight[:, None] * np.column_stack(
             [told * u[:, i], told, u[:, i], np.ones(len(u)), told[:, None] * u[:, leans], u[:, chosen]]
@@ -182,6 +199,15 @@ def _least_squares(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
     scaled = columns / np.where(size > 0, size, 1.0)
     found = np.linalg.solve(scaled.T @ scaled + RIDGE * np.eye(len(size)), scaled.T @ values)
     return (found.T / np.where(size > 0, size, 1.0)).T
+
+
+def _least_squares_of_each(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same of (m, n, p) and (m, n)."""
+    size = np.sqrt((columns**2).sum(axis=1, keepdims=True))
+    size = np.where(size > 0, size, 1.0)
+    scaled = columns / size
+    turned = scaled.transpose(0, 2, 1)
+    return np.linalg.solve(turned @ scaled + RIDGE * np.eye(columns.shape[2]), turned @ values[..., None])[..., 0] / size[:, 0]
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

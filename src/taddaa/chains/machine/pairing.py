@@ -9,7 +9,7 @@ import numpy as np
 
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
-from ...moves.metric import Metric, place_of
+from ...moves.metric import Metric, place_of, places_on_host
 from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
@@ -41,10 +41,10 @@ def placed_at(frame: Frame, v):
     return place_of(frame.metric, frame.centre + frame.metric.push(v))
 
 
-@jax.jit
-def places(frame: Frame, positions):
-    """The same for the rows of an array, without the stretch."""
-    return jax.vmap(lambda v: placed_at(frame, v)[0])(positions)
+def places(frame: Frame, positions: np.ndarray) -> np.ndarray:
+    """The same for the rows of an array, without the stretch; on the host."""
+    metric, centre = jax.tree.map(lambda part: np.asarray(part, float), frame)
+    return places_on_host(metric, centre + metric.push(positions))
 
 
 def pair_program(target: Target) -> Callable:
