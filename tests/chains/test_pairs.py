@@ -10,6 +10,7 @@ import taddaa
 from taddaa import Gaussian, Settings, Target
 from taddaa.chains import pairs
 from taddaa.chains.pairs import run_pairs
+from taddaa.moves.metric import enter
 
 SKEW = np.array([3.0, 1.0])
 MEANS = special.digamma(SKEW) - special.digamma(1.0)
@@ -91,9 +92,9 @@ def test_states_and_forces_are_those_of_the_target():
     pair = paired(walk)
     with jax.enable_x64(True):
         gradient = walk.engine.evaluate(pair.places[:, 0])[1]
-        positions, gradients = walk.engine.entered(pair.places[:, 0], gradient, walk.metric)
-    np.testing.assert_allclose(positions, pair.positions[:, 0], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(gradients, pair.gradients[:, 0], rtol=1e-5, atol=1e-7)
+    inside = enter(walk.metric, pair.places[:, 0], gradient[:, 0], gradient)
+    np.testing.assert_allclose(inside.position, pair.positions[:, 0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(inside.gradient, pair.gradients[:, 0], rtol=1e-5, atol=1e-7)
 
 
 def test_pairs_in_two_places_do_not_meet_and_cost_no_more_than_their_share():

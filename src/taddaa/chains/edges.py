@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..moves.metric import places_on_host
+from ..moves.metric import enter, on_host, places_of
 
 if TYPE_CHECKING:
     from ..chains.walk import Walk
@@ -27,7 +27,7 @@ def _beyond(walk: "Walk") -> float:
     """The share of short steps that end without a finite density."""
     engine, metric, rng = walk.engine, walk.metric, np.random.default_rng(walk.iteration)
     late = walk.seen.snapshots[-STATES:]
-    placed = np.concatenate([engine.entered(snapshot.positions, snapshot.gradients, metric)[0] for snapshot in late])
-    stepped = placed + REACH * np.asarray(metric.push(rng.normal(size=placed.shape)))
-    values, gradients = engine.evaluate(places_on_host(metric, stepped))
+    placed = np.concatenate([enter(metric, snap.positions, snap.logdensity, snap.gradients).position for snap in late])
+    stepped = placed + REACH * on_host(metric).push(rng.normal(size=placed.shape))
+    values, gradients = engine.evaluate(places_of(metric, stepped))
     return float(np.mean(~(np.isfinite(values) & np.isfinite(gradients).all(axis=1))))

@@ -10,7 +10,7 @@ import numpy as np
 from ..formulas.distributions import normal_quantile
 from ..moves.coupled import Pair
 from ..moves.kernel import MALA, Point
-from ..moves.metric import whitened
+from ..moves.metric import enter, whitened
 from .machine.pairing import Frame, PairEngine, Pairs, places
 from .walk import Walk
 
@@ -91,7 +91,7 @@ def some(point: Point, which) -> Point:
 def _chain_points(walk: Walk, first: Walk) -> Point:
     """Chains that have arrived, in the coordinates that those of the first walk walk in; slopes are whitened."""
     last = walk.seen.snapshots[-1]
-    return first.engine.entered_points(last.positions, last.logdensity, last.gradients, first.metric)
+    return enter(first.metric, last.positions, last.logdensity, np.asarray(last.gradients, float))
 
 
 def _filled(count: int, size: int) -> np.ndarray:

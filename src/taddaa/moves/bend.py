@@ -46,12 +46,6 @@ class Bend(NamedTuple):
             u, stretched = jax.lax.cond(jnp.any(level > 0), at_level, lambda *as_is: as_is[:2], u, stretched, level)
         return self.centre + self.scale * u, jnp.sum(stretched)
 
-    def inverse(self, x):
-        """w, for one x: drivers are known there, so that no level waits for another."""
-        u = (x - self.centre) / self.scale
-        a, shift = self._conditional(u @ self.select)
-        return jnp.where(jnp.sum(self.levels, axis=0) > 0, (u - shift) * jnp.exp(-a), u)
-
     def on_host(self) -> "OnHost":
         return OnHost(self)
 
@@ -61,20 +55,9 @@ class Bend(NamedTuple):
         precision = (1 - self.known) * told + self.known
         return -0.5 * xp.log(precision), (told * (drivers @ self.shift + self.neck) + self.mouth) / precision
 
-    def slope(self, w, gradient):
-        """∇_w of log π(x(w)) + log |dx/dw|, from the gradient in x."""
-        _, pull = jax.vjp(self.forward, w)
-        return pull((gradient, jnp.ones((), gradient.dtype)))[0]
-
-    def unslope(self, w, slope):
-        """The gradient in x, from that in w."""
-        own = self.slope(w, jnp.zeros_like(slope))
-        _, pull = jax.vjp(self.inverse, self.forward(w)[0])
-        return pull(slope - own)[0]
-
 
 class OnHost:
-    """The same map of many rows in NumPy, with its derivatives written out: compiling it takes longer than a whole run needs it."""
+    """The same map, and the way back, of many rows in NumPy with derivatives written out: compiling them would take longer than they do."""
 
     def __init__(self, bend: Bend):
         self.bend = Bend(*(np.asarray(part, float) for part in bend))

@@ -5,10 +5,12 @@ How one is found is in `precondition`.
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .bend import Bend
+from .kernel import Point
 
 MIDDLE = 1e-5  # how far from a map's middle its slope there is taken
 
@@ -70,46 +72,47 @@ class Bent(NamedTuple):
 Metric = Dense | Diagonal | DiagonalLowRank | Bent
 
 
-# Between the user's flat space and the coordinates that chains walk in, for one chain; without a map they are the same.
+# Between the user's flat space and the coordinates that chains walk in; without a map they are the same. Compiled programs only need
+# to know where a chain is. The rest is done for all chains on the host, in NumPy.
 
 
 def place_of(metric: Metric, w):
-    """Where a chain that stands at w is, and log |dx/dw|."""
+    """Where a chain that stands at w is, and log |dx/dw|; for one chain, in JAX."""
     return metric.bend.forward(w) if isinstance(metric, Bent) else (w, 0.0)
 
 
-def enter(metric: Metric, x, logdensity, gradient):
-    """The chain's own coordinates w, with the log density and gradient in them."""
-    if not isinstance(metric, Bent):
-        return x, logdensity, gradient
-    w = metric.bend.inverse(x)
-    return w, logdensity + metric.bend.forward(w)[1], metric.bend.slope(w, gradient)
-
-
-def leave(metric: Metric, w, logdensity, gradient):
-    """Back from there."""
-    if not isinstance(metric, Bent):
-        return w, logdensity, gradient
-    x, stretched = metric.bend.forward(w)
-    return x, logdensity - stretched, metric.bend.unslope(w, gradient)
-
-
-# The same of many chains in NumPy, for maps, which then need not be compiled.
-
-
-def places_on_host(metric: Metric, w: np.ndarray) -> np.ndarray:
+def places_of(metric: Metric, w: np.ndarray) -> np.ndarray:
     """Where chains are that stand at the rows of `w`."""
     return metric.bend.on_host().forward(w)[0] if isinstance(metric, Bent) else w
 
 
-def enter_on_host(metric: Bent, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    w, stretched, slope = metric.bend.on_host().enter(x, gradient)
-    return w, logdensity + stretched, slope
+def enter(metric: Metric, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> Point:
+    """The chains' own coordinates w, with the log density, the gradient and the whitened slope in them."""
+    with np.errstate(all="ignore"):  # what is not finite stays so
+        if isinstance(metric, Bent):
+            x, stretched, gradient = metric.bend.on_host().enter(x, gradient)
+            logdensity = logdensity + stretched
+        return Point(x, logdensity, gradient, on_host(metric).pull(gradient))
 
 
-def leave_on_host(metric: Bent, w: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    x, stretched, slope = metric.bend.on_host().leave(w, gradient)
-    return x, logdensity - stretched, slope
+def leave(metric: Metric, w: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Back from there."""
+    if not isinstance(metric, Bent):
+        return w, logdensity, gradient
+    with np.errstate(all="ignore"):
+        x, stretched, gradient = metric.bend.on_host().leave(w, gradient)
+        return x, logdensity - stretched, gradient
+
+
+def force(metric: Metric, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The log norm of the whitened gradient of each chain."""
+    slope = enter(metric, x, np.zeros(len(x)), gradient).slope
+    return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
+
+
+def on_host(metric: Metric) -> Metric:
+    """The same in NumPy."""
+    return jax.tree.map(lambda part: np.asarray(part, float), metric)
 
 
 def whitened(metric: Metric, w: np.ndarray) -> np.ndarray:
@@ -152,7 +155,7 @@ def as_covariance(metric: Metric) -> np.ndarray:
         return np.asarray(metric.scale) ** 2
     if isinstance(metric, Bent):  # at the middle of the map
         way = MIDDLE * np.eye(len(metric.factor))
-        slope = (places_on_host(metric, way) - places_on_host(metric, -way)).T / (2 * MIDDLE)
+        slope = (places_of(metric, way) - places_of(metric, -way)).T / (2 * MIDDLE)
         factor = slope @ np.asarray(metric.factor)
         return factor @ factor.T
     basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)

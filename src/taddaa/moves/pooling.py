@@ -150,9 +150,9 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
     One row a child: r is (m, n), the others are (m, ·) numbers of columns of u.
     """
     mine, one = u[:, own].transpose(1, 0, 2), np.ones((len(own), len(u), 1))
-    columns = [told[:, None] * part for part in (mine, -u[:, leans].transpose(1, 0, 2), -one)]
-    count = 2 + leans.shape[1]
-    columns = np.concatenate([*columns, mine, -one, u[:, others].transpose(1, 0, 2)], axis=2)
+    by_drivers = np.concatenate([mine, -u[:, leans].transpose(1, 0, 2), -one], axis=2)
+    count = by_drivers.shape[2]
+    columns = np.concatenate([told[:, None] * by_drivers, mine, -one, u[:, others].transpose(1, 0, 2)], axis=2)
     precision = np.broadcast_to(told, r.shape)
     for _ in range(REPEATS):
         weight = 1 / np.sqrt(precision)

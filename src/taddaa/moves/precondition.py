@@ -13,7 +13,7 @@ import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
-from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter_on_host
+from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
 from .straighten import learn_bend
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
@@ -122,8 +122,8 @@ class Fisher(Preconditioner):
         if isinstance(metric, Dense | Bent) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
             bend = learn_bend(x, g, chains) if self.straighten else None
             if bend is not None:
-                bent = Bent(bend, jnp.eye(x.shape[1]))
-                return bent._replace(factor=jnp.asarray(_fisher_factor(*enter_on_host(bent, x, np.zeros(len(x)), g)[::2])))
+                inside = enter(Bent(bend, np.eye(x.shape[1])), x, np.zeros(len(x)), g)
+                return Bent(bend, jnp.asarray(_fisher_factor(inside.position, inside.gradient)))
             return Dense(jnp.asarray(_fisher_factor(x, g)))
         return metric
 

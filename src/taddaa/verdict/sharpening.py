@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
 from ..formulas.crossfit import Kernel
 from ..formulas.interval import Interval, joined, narrower
 from ..formulas.pieces import PIECE, THREADS, in_threads
-from ..moves.metric import Bent, Dense, Metric
+from ..moves.metric import Bent, Dense, Metric, enter, on_host
 from ..problem.functional import Covariance, Mean, Quantile, Variance
 from . import lines, stein
 from .questions import Questions, RowGroup
@@ -94,16 +93,15 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     count, dim = seen.origin.positions.shape
     states = int(np.clip(MOST_NUMBERS // (count * dim), 1, questions.states))
     begun, late = seen.snapshots[0], seen.snapshots[1:][-states:]
-    placed = [walk.engine.entered(snapshot.positions, snapshot.gradients, walk.metric) for snapshot in (begun, *late)]
-    (first, _), *rest = placed
-    positions, gradients = (np.stack([part[i] for part in rest], axis=1) for i in (0, 1))
+    first, *rest = [enter(walk.metric, snap.positions, snap.logdensity, np.asarray(snap.gradients, float)) for snap in (begun, *late)]
+    positions, gradients = (np.stack([getattr(point, part) for point in rest], axis=1) for part in ("position", "gradient"))
     if not (np.all(np.isfinite(positions)) and np.all(np.isfinite(gradients))):
         return None
-    metric = jax.tree.map(lambda part: np.asarray(part, float), Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
+    metric = on_host(Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
     plain = walk.engine.target.constrain is None and not isinstance(walk.metric, Bent)
     coordinates = dim if plain else 0
     # At the round's beginning, whose states are not judged.
-    directions = directions_of(walk.engine, first, questions, walk.metric, begun.quantities.shape[1], coordinates)
+    directions = directions_of(walk.engine, first.position, questions, walk.metric, begun.quantities.shape[1], coordinates)
     # Of straightened coordinates all quantities are curved functions; elsewhere most are straight, and curves gain less than they cost.
     curve = _curve(walk, late, positions, gradients) if isinstance(walk.metric, Bent) else None
     evidence = Evidence(positions, gradients, metric, coordinates, directions, curve=curve)

@@ -8,7 +8,7 @@ next block's are drawn while this one runs), so progress, settle tests and check
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.metric import Bent, Dense, Metric, enter_on_host, leave_on_host
+from ...moves.metric import Bent, Dense, Metric, enter, leave
 from ...moves.precondition import LARGEST_FULL
 from ...problem.target import Target
 from .cache import cache_if_asked
@@ -27,7 +27,7 @@ from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Programs, Told, entered, left, programs_of
+from .program import Anchor, Chains, Programs, Told, programs_of, slopes_under
 from .threads import mapping, may_run_twice_at_once
 from .viewer import Viewer
 
@@ -145,8 +145,12 @@ class Engine:
 
     def repoint(self, chains: Chains, old: Metric | None, new: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
-        with self._watch():
-            point = self._entered(new, chains.point if old is None else self._left(old, chains.point))
+        point = chains.point if old is None else self._left(old, chains.point)
+        if isinstance(new, Bent):
+            point = self._on_host(enter, new, point)
+        else:
+            with self._watch():
+                point = point._replace(slope=slopes_under(self._cast_metric(new), point.gradient))
         return chains._replace(point=point, clock=self._place.everywhere(0.0, self.dtype))
 
     def with_steps(self, chains: Chains, log_step: np.ndarray | float) -> Chains:
@@ -160,6 +164,14 @@ class Engine:
     def flat(self, chains: Chains, metric: Metric) -> Point:
         """Where the chains are in the user's flat space."""
         return self._left(metric, chains.point)
+
+    def _left(self, metric: Metric, point: Point) -> Point:
+        return self._on_host(leave, metric, point) if isinstance(metric, Bent) else point
+
+    def _on_host(self, change: Callable[..., Sequence[np.ndarray]], metric: Metric, point: Point) -> Point:
+        """A point of all chains in other coordinates, and back where it was; its slope, if it has none there, is the gradient."""
+        changed = change(metric, *(self.host(part).astype(float) for part in point[:3]))
+        return Point(*(self._place.across(part, self.dtype) for part in (*changed, changed[2])[:4]))
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
@@ -197,46 +209,6 @@ class Engine:
     def noise_source(self) -> str:
         """Two sources do not give the same numbers."""
         return "a device" if isinstance(self._noise, DeviceNoise) else "the host"
-
-    def entered(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and gradients in the coordinates that the chains walk in."""
-        if not isinstance(metric, Bent):
-            return positions, np.asarray(gradients, float)
-        position, _, gradient = enter_on_host(metric, positions, np.zeros(len(positions)), np.asarray(gradients, float))
-        return position, gradient
-
-    def entered_points(self, positions: np.ndarray, logdensity: np.ndarray, gradients: np.ndarray, metric: Metric) -> Point:
-        """Points of the user's flat space in the coordinates that the chains walk in, with whitened slopes; on the host."""
-        if isinstance(metric, Bent):
-            return _slope_added(metric, *enter_on_host(metric, positions, logdensity, gradients))
-        x, value, g = (self._place.across(part, self.dtype) for part in (positions, logdensity, gradients))
-        point = entered(self._cast_metric(metric), Point(x, value, g, g))
-        return Point(*(self._place.host(part, len(positions)).astype(float) for part in point))
-
-    def force(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> np.ndarray:
-        """The log norm of the whitened gradient of each chain."""
-        slope = self.entered_points(positions, positions[:, 0] * 0, gradients, metric).slope
-        return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
-
-    # Between the user's flat space and the metric's coordinates. Maps are small, and slow to compile: they are applied on the host.
-
-    def _entered(self, metric: Metric, point: Point) -> Point:
-        if not isinstance(metric, Bent):
-            return entered(self._cast_metric(metric), point)
-        return self._placed_point(_slope_added(metric, *enter_on_host(metric, *self._fetched_point(point)[:3])))
-
-    def _left(self, metric: Metric, point: Point) -> Point:
-        """Slopes mean nothing there."""
-        if not isinstance(metric, Bent):
-            return left(self._cast_metric(metric), point)
-        x, value, gradient = leave_on_host(metric, *self._fetched_point(point)[:3])
-        return self._placed_point(Point(x, value, gradient, gradient))
-
-    def _fetched_point(self, point: Point) -> Point:
-        return Point(*(self.host(part).astype(float) for part in point))
-
-    def _placed_point(self, point: Point) -> Point:
-        return Point(*(self._place.across(part, self.dtype) for part in point))
 
     def _cast_metric(self, metric: Metric) -> Metric:
         return self._place.everywhere(metric, self.dtype)
@@ -347,10 +319,6 @@ class Engine:
 
     def _watch(self):
         return watch_compiling(self.meter)
-
-
-def _slope_added(metric: Metric, position: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> Point:
-    return Point(position, logdensity, gradient, gradient @ np.asarray(metric.factor))  # type: ignore[union-attr]
 
 
 def _largest_rho2(moments: np.ndarray, chains: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
-from ...moves.metric import Metric, place_of, places_on_host
+from ...moves.metric import Metric, on_host, place_of, places_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
@@ -43,8 +43,8 @@ def placed_at(frame: Frame, v):
 
 def places(frame: Frame, positions: np.ndarray) -> np.ndarray:
     """The same for the rows of an array, without the stretch; on the host."""
-    metric, centre = jax.tree.map(lambda part: np.asarray(part, float), frame)
-    return places_on_host(metric, centre + metric.push(positions))
+    metric = on_host(frame.metric)
+    return places_of(metric, np.asarray(frame.centre, float) + metric.push(positions))
 
 
 def pair_program(target: Target) -> Callable:

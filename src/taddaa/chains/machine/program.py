@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
-from ...moves.metric import Metric, enter, leave, place_of
+from ...moves.metric import Metric, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
@@ -157,14 +157,6 @@ def generator_of(target: Target) -> Callable:
 
 
 @jax.jit
-def entered(metric: Metric, point: Point) -> Point:
-    """Points of the user's flat space in the metric's coordinates, with slopes."""
-    w, value, gradient = jax.vmap(partial(enter, metric))(point.position, point.logdensity, point.gradient)
-    return Point(w, value, gradient, jax.vmap(metric.pull)(gradient))
-
-
-@jax.jit
-def left(metric: Metric, point: Point) -> Point:
-    """The same points in the user's flat space; their slopes mean nothing there."""
-    x, value, gradient = jax.vmap(partial(leave, metric))(point.position, point.logdensity, point.gradient)
-    return Point(x, value, gradient, point.slope)
+def slopes_under(metric: Metric, gradients):
+    """Whitened gradients, one row a chain."""
+    return jax.vmap(metric.pull)(gradients)

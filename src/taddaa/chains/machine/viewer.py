@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InputError
-from ...moves.metric import Metric, places_on_host
+from ...moves.metric import Metric, places_of
 from ...problem.constants import afresh, with_own_constants
 from ...problem.target import Target, call_with_data, first_line
 from .meter import Meter, watch_compiling
@@ -78,7 +78,7 @@ class Viewer:
             for first in range(0, count, at_once):
                 here = positions[first : first + at_once, None, :]
                 there = np.concatenate([here + np.diag(step), here - np.diag(step)]).reshape(-1, dim)
-                seen = self.observe(places_on_host(metric, there), functions)
+                seen = self.observe(places_of(metric, there), functions)
                 ahead, behind = seen.reshape(2, -1, dim, seen.shape[1])
                 total = total + np.sum((ahead - behind) / (2 * step[:, None]), axis=0)
         return np.asarray(total).T / count

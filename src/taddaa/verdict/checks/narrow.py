@@ -4,6 +4,7 @@ import numpy as np
 
 from ...formulas.distributions import rank_correlation
 from ...formulas.zscore import mean_z
+from ...moves.metric import force
 from .check import Check, Checker, Silences
 from .run import Run
 
@@ -38,10 +39,10 @@ class AllChainsMove(Checker):
     def examine(self, run: Run) -> Check:
         walk = run.walk
         seen = (run.seen.origin, *run.seen.snapshots[1:])
-        at_start, *late = [walk.engine.force(snapshot.positions, snapshot.gradients, walk.metric) for snapshot in seen]
-        force, rejected = np.mean(late, axis=0), 1 - run.seen.acceptance
-        varied = np.ptp(rejected) > 0 and np.ptp(force) > 0
-        narrow = bool(varied and rank_correlation(rejected, force) >= NARROW_CUTOFF)
+        at_start, *late = [force(walk.metric, snapshot.positions, snapshot.gradients) for snapshot in seen]
+        forces, rejected = np.mean(late, axis=0), 1 - run.seen.acceptance
+        varied = np.ptp(rejected) > 0 and np.ptp(forces) > 0
+        narrow = bool(varied and rank_correlation(rejected, forces) >= NARROW_CUTOFF)
         since_start = _change(at_start, late)
         # Not from the round's beginning: the metric was learnt there, and fits those states too well.
         within = _change(late[0], late[len(late) // 2 :])
