@@ -104,7 +104,7 @@ paper: $(VENV)/.test ## the paper's studies again, written to docs/paper.md (an 
 	$(BIN)/taddaa reproduce all --out .paper --page docs/paper.md
 
 clean: ## remove environments and results
-	rm -rf $(VENV) $(VENV)-* .calibration .rivals .paper dist site
+	rm -rf $(VENV) $(VENV)-* .calibration .rivals .paper .pytest_cache dist site
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
