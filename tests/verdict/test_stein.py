@@ -282,6 +282,22 @@ def test_few_chains_never_fail_and_rarely_mislead(chains):
     assert held >= stats.binom.ppf(1e-3, 100, 0.93)
 
 
+def test_quantiles_in_a_tail_that_has_no_mean():
+    """Of half-Cauchy scales, whose points lie far apart there: each interval's ends are in order, and nearly all hold at a strict level."""
+    rng, level, p = np.random.default_rng(0), 1 - 0.05 / 400, 0.95
+    outside, widths = 0, []
+    for _ in range(40):
+        scale = np.abs(rng.standard_cauchy((194, 4, 12)))
+        projection = lines.project(np.log(scale), 1 - 2 * scale**2 / (1 + scale**2), Diagonal(np.full(12, 1.5)))
+        found, plain = stein.quantile(scale, p, projection, None, level), quantile_interval(scale, p, level)
+        known = np.isfinite(found.estimate)
+        assert np.all((found.lower <= found.estimate)[known] & (found.estimate <= found.upper)[known])
+        outside += int(np.sum((found.lower[known] > np.tan(p * np.pi / 2)) | (found.upper[known] < np.tan(p * np.pi / 2))))
+        widths.append((found.upper - found.lower)[known] / (plain.upper - plain.lower)[known])
+    assert outside <= 1  # of 480; one in two thousand is expected
+    assert np.median(np.concatenate(widths)) < 0.3  # and it gains
+
+
 def test_a_quantile_far_out_has_finite_features():
     t = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])[:, None, None]
     features = indicator(t <= -8.0, lines.Projection(t, -t))

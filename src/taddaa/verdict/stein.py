@@ -151,7 +151,8 @@ def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel
         for part, curve in enumerate((estimate, upper, lower)):  # the upper end crosses p first
             crossed, doubt = _crossing(points[:, row], curve[:, row], p)
             found[part, row] = crossed + (0, -1, 1)[part] * doubt
-    return Interval(*found)
+    # Where few points lie far apart, in a heavy tail, bends may put an end on the wrong side of the others.
+    return Interval(found[0], found.min(axis=0), found.max(axis=0))
 
 
 def _points(values: np.ndarray, p: float, chains: int) -> np.ndarray:
@@ -176,7 +177,8 @@ def _crossing(points: np.ndarray, curve: np.ndarray, p: float) -> tuple[float, f
     others = [k for k in (left - 1, right + 1) if 0 <= k < len(scores) and not scores[left] <= scores[k] <= scores[right]]
     bends = [((points[k] - points[right]) / (scores[k] - scores[right]) - slope) / (scores[k] - scores[left]) for k in others]
     bent = float(np.mean(bends)) * (wanted - scores[left]) * (wanted - scores[right]) if bends else 0.0
-    return float(points[left] + slope * (wanted - scores[left]) + bent), abs(bent) / 2
+    crossed = np.clip(points[left] + slope * (wanted - scores[left]) + bent, points[left], points[right])
+    return float(crossed), abs(bent) / 2
 
 
 def _polynomials(projection: Projection) -> np.ndarray:
