@@ -74,12 +74,9 @@ def test_logdensity_is_the_models_own_at_100_points(schools):
 @pytest.mark.stan
 def test_eight_schools_have_the_same_verdicts_as_through_numpyro(schools):
     numpyro_tests = pytest.importorskip("test_numpyro")
-    plain = taddaa.Settings(interval="plain")  # Stan's transforms have no derivatives that could sharpen intervals
-    ours = taddaa.diagnose(*taddaa.from_stan(schools, taddaa.Gaussian(MEAN, SD)), settings=plain)
+    ours = taddaa.diagnose(*taddaa.from_stan(schools, taddaa.Gaussian(MEAN, SD)))
     guide = numpyro_tests.autoguide.AutoNormal(numpyro_tests.schools)
-    theirs = taddaa.diagnose(
-        *taddaa.from_numpyro(numpyro_tests.schools, guide, numpyro_tests.schools_params(), EFFECT, ERROR), settings=plain
-    )
+    theirs = taddaa.diagnose(*taddaa.from_numpyro(numpyro_tests.schools, guide, numpyro_tests.schools_params(), EFFECT, ERROR))
     assert verdicts(ours) == verdicts(theirs) and ours.verdict == "error"
     assert ours.labels[:3] == ("mu", "tau", "eta[1]") and ours.labels[-1] == "theta[8]"
     np.testing.assert_allclose(ours.moved_draws.mean(axis=0), theirs.moved_draws.mean(axis=0), rtol=1e-3)
