@@ -16,10 +16,10 @@ BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TADDAA_DATA", str(BESIDE))
 
-# A program that one test compiled serves the others, and later runs. Each worker has a folder of its own, because JAX may read what
-# another process is still writing.
+# A program that one test compiled serves the others, and later runs. Each worker has a folder of its own, and processes that tests start
+# (and kill) have none, because JAX may read what another process is still writing, or was.
 PROGRAMS = Path(__file__).resolve().parents[1] / ".pytest_cache" / "programs" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
-os.environ.setdefault("TADDAA_CACHE", str(taddaa.cache(PROGRAMS, megabytes=200)))
+taddaa.cache(PROGRAMS, megabytes=200)
 
 os.environ["COLUMNS"] = "120"  # text is as wide as the terminal, of which workers have none
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from .asked import as_asked
@@ -12,7 +11,7 @@ from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
 from .chains.machine.placement import computing
 from .errors import InputError, kindly
-from .moves.metric import Metric
+from .moves.metric import Metric, on_host
 from .moves.precondition import Fisher
 from .problem.approximation import Approximation
 from .problem.drawn import drawn, refuse_unrepresentable
@@ -82,9 +81,8 @@ def looked_at(
     refuse_nan(questions.groups, quantities, "draws of the approximation")
     coordinates = engine.target.dim if engine.target.constrain is None else 0
     directions = directions_of(engine, x, questions, metric, quantities.shape[1], coordinates)
-    on_host = jax.tree.map(lambda part: np.asarray(part, float), metric)
     with np.errstate(all="ignore"):  # what is not finite is doubtful
-        evidence = Evidence(x[:, None], g[:, None], on_host, coordinates, directions)
+        evidence = Evidence(x[:, None], g[:, None], on_host(metric), coordinates, directions)
         look = first_look(quantities, np.asarray(logdensity[chosen], float), evidence)
         own = _own(approximation, questions, quantities)
         rows = rows_of(questions, look, own, settings.mean_tolerance, settings.variance_tolerance)

@@ -93,8 +93,8 @@ def test_states_and_forces_are_those_of_the_target():
     with jax.enable_x64(True):
         gradient = walk.engine.evaluate(pair.places[:, 0])[1]
     inside = enter(walk.metric, pair.places[:, 0], gradient[:, 0], gradient)
-    np.testing.assert_allclose(inside.position, pair.positions[:, 0], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(inside.gradient, pair.gradients[:, 0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(inside[0], pair.positions[:, 0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(inside[2], pair.gradients[:, 0], rtol=1e-5, atol=1e-7)
 
 
 def test_pairs_in_two_places_do_not_meet_and_cost_no_more_than_their_share():

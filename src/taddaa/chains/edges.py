@@ -27,7 +27,7 @@ def _beyond(walk: "Walk") -> float:
     """The share of short steps that end without a finite density."""
     engine, metric, rng = walk.engine, walk.metric, np.random.default_rng(walk.iteration)
     late = walk.seen.snapshots[-STATES:]
-    placed = np.concatenate([enter(metric, snap.positions, snap.logdensity, snap.gradients).position for snap in late])
+    placed = np.concatenate([enter(metric, snap.positions, snap.logdensity, snap.gradients)[0] for snap in late])
     stepped = placed + REACH * on_host(metric).push(rng.normal(size=placed.shape))
     values, gradients = engine.evaluate(places_of(metric, stepped))
     return float(np.mean(~(np.isfinite(values) & np.isfinite(gradients).all(axis=1))))

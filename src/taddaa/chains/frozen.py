@@ -10,7 +10,7 @@ import numpy as np
 from ..formulas.distributions import normal_quantile
 from ..moves.coupled import Pair
 from ..moves.kernel import MALA, Point
-from ..moves.metric import enter, whitened
+from ..moves.metric import entered_point, whitened
 from .machine.pairing import Frame, PairEngine, Pairs, places
 from .walk import Walk
 
@@ -45,7 +45,7 @@ class Frozen:
 
     def places(self, positions: np.ndarray) -> np.ndarray:
         """Rows in the user's flat space."""
-        return np.asarray(places(self.frame, positions), float)
+        return places(self.frame, positions)
 
     def _find_step(self) -> None:
         """With which trial moves are accepted as often as they should be; acceptance falls about as 2Φ(−c h^{3/2})."""
@@ -91,7 +91,7 @@ def some(point: Point, which) -> Point:
 def _chain_points(walk: Walk, first: Walk) -> Point:
     """Chains that have arrived, in the coordinates that those of the first walk walk in; slopes are whitened."""
     last = walk.seen.snapshots[-1]
-    return enter(first.metric, last.positions, last.logdensity, np.asarray(last.gradients, float))
+    return entered_point(first.metric, last.positions, last.logdensity, np.asarray(last.gradients, float))
 
 
 def _filled(count: int, size: int) -> np.ndarray:

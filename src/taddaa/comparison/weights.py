@@ -48,7 +48,7 @@ def k_hat(target: Target | Callable, approximation: Approximation | Any, seed: i
 
 
 def weights_of(target: Target, approximation: Approximation, settings: Settings, seed: int, count: int) -> Weights | None:
-    """Weights at draws of q, through the programs that a diagnosis compiles; a log density of NaN counts as −inf."""
+    """Weights at draws of q; a log density of NaN counts as −inf."""
     count = int(min(count, max(MOST_NUMBERS // target.dim, 100)))
     draws = drawn(approximation, np.random.default_rng([whole_seed(seed), 21]), count)
     own = approximation.logdensity(draws)

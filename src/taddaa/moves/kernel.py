@@ -83,7 +83,7 @@ class Kernel(ABC):
         return self
 
     def told(self, arrived, dim: int) -> "Kernel":
-        """As a program runs it that is told, each time, whether the chains have arrived."""
+        """As a program runs it that is told, each time, whether the chains have arrived; itself if `exploring` has a program of its own."""
         return self
 
     @property
@@ -222,7 +222,8 @@ class Relay(Barker):
         return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)))
 
     def told(self, arrived, dim):
-        return Either(arrived, self, self.exploring(dim))
+        then = self.exploring(dim)
+        return Either(arrived, self, then) if isinstance(then, HMC) else self
 
     @property
     def label(self):

@@ -86,13 +86,19 @@ def places_of(metric: Metric, w: np.ndarray) -> np.ndarray:
     return metric.bend.on_host().forward(w)[0] if isinstance(metric, Bent) else w
 
 
-def enter(metric: Metric, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> Point:
-    """The chains' own coordinates w, with the log density, the gradient and the whitened slope in them."""
+def enter(metric: Metric, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The chains' own coordinates w, with the log density and the gradient in them."""
+    if not isinstance(metric, Bent):
+        return x, logdensity, gradient
     with np.errstate(all="ignore"):  # what is not finite stays so
-        if isinstance(metric, Bent):
-            x, stretched, gradient = metric.bend.on_host().enter(x, gradient)
-            logdensity = logdensity + stretched
-        return Point(x, logdensity, gradient, on_host(metric).pull(gradient))
+        w, stretched, gradient = metric.bend.on_host().enter(x, gradient)
+        return w, logdensity + stretched, gradient
+
+
+def entered_point(metric: Metric, x: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> Point:
+    """The same with whitened slopes."""
+    w, logdensity, gradient = enter(metric, x, logdensity, gradient)
+    return Point(w, logdensity, gradient, on_host(metric).pull(gradient))
 
 
 def leave(metric: Metric, w: np.ndarray, logdensity: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,7 +112,7 @@ def leave(metric: Metric, w: np.ndarray, logdensity: np.ndarray, gradient: np.nd
 
 def force(metric: Metric, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The log norm of the whitened gradient of each chain."""
-    slope = enter(metric, x, np.zeros(len(x)), gradient).slope
+    slope = entered_point(metric, x, np.zeros(len(x)), gradient).slope
     return np.log(np.maximum(np.linalg.norm(slope, axis=1), np.finfo(float).tiny))
 
 
@@ -155,7 +161,8 @@ def as_covariance(metric: Metric) -> np.ndarray:
         return np.asarray(metric.scale) ** 2
     if isinstance(metric, Bent):  # at the middle of the map
         way = MIDDLE * np.eye(len(metric.factor))
-        slope = (places_of(metric, way) - places_of(metric, -way)).T / (2 * MIDDLE)
+        centred = metric._replace(bend=metric.bend._replace(centre=np.zeros(len(way))))  # differences lose no digits to it
+        slope = (places_of(centred, way) - places_of(centred, -way)).T / (2 * MIDDLE)
         factor = slope @ np.asarray(metric.factor)
         return factor @ factor.T
     basis, stretch = np.asarray(metric.basis), np.asarray(metric.stretch)

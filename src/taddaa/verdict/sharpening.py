@@ -94,14 +94,14 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     states = int(np.clip(MOST_NUMBERS // (count * dim), 1, questions.states))
     begun, late = seen.snapshots[0], seen.snapshots[1:][-states:]
     first, *rest = [enter(walk.metric, snap.positions, snap.logdensity, np.asarray(snap.gradients, float)) for snap in (begun, *late)]
-    positions, gradients = (np.stack([getattr(point, part) for point in rest], axis=1) for part in ("position", "gradient"))
+    positions, gradients = (np.stack([point[part] for point in rest], axis=1) for part in (0, 2))
     if not (np.all(np.isfinite(positions)) and np.all(np.isfinite(gradients))):
         return None
     metric = on_host(Dense(walk.metric.factor) if isinstance(walk.metric, Bent) else walk.metric)
     plain = walk.engine.target.constrain is None and not isinstance(walk.metric, Bent)
     coordinates = dim if plain else 0
     # At the round's beginning, whose states are not judged.
-    directions = directions_of(walk.engine, first.position, questions, walk.metric, begun.quantities.shape[1], coordinates)
+    directions = directions_of(walk.engine, first[0], questions, walk.metric, begun.quantities.shape[1], coordinates)
     # Of straightened coordinates all quantities are curved functions; elsewhere most are straight, and curves gain less than they cost.
     curve = _curve(walk, late, positions, gradients) if isinstance(walk.metric, Bent) else None
     evidence = Evidence(positions, gradients, metric, coordinates, directions, curve=curve)

@@ -9,9 +9,10 @@ import pytest
 
 import taddaa
 from known import COVARIANCE, KNOWN, gaussian_logdensity, paper_gaussian, run_chains
-from taddaa import RWMH, Barker, Gaussian, Settings, Target
+from taddaa import MALA, RWMH, Barker, Gaussian, Settings, Target
 from taddaa.chains.machine.engine import Engine
 from taddaa.chains.machine.meter import Meter
+from taddaa.chains.machine.program import Programs
 from taddaa.moves.adapt import adapt_step
 from taddaa.moves.metric import Dense, Diagonal
 
@@ -139,11 +140,54 @@ def test_a_step_of_length_zero_evaluates(apart):
         before = json.dumps(standing.noise_state, default=str)
         (value, gradient), (stood, slope) = plain.evaluate(draws), standing.evaluate(draws)
         inside = draws[:, 0] > 0
-        np.testing.assert_allclose(stood[inside], value[inside], rtol=1e-12)
-        np.testing.assert_allclose(slope[inside], gradient[inside], rtol=1e-12)
-        assert np.all(stood[~inside] == -np.inf) and np.all(slope[~inside] == 0) and 10 < inside.sum() < 60
+        assert 10 < inside.sum() < 60 and np.isnan(stood[~inside]).all()  # told as they are, by a program of their own
+        np.testing.assert_allclose(stood, value, rtol=1e-12)
+        np.testing.assert_allclose(slope, gradient, rtol=1e-12)
+        programs = standing.meter.programs
+        stood, slope = standing.evaluate(np.abs(draws))
+        np.testing.assert_allclose(stood, plain.evaluate(np.abs(draws))[0], rtol=1e-12)
+        assert standing.meter.programs == programs
         assert json.dumps(standing.noise_state, default=str) == before
-        assert standing.meter.gradients == plain.meter.gradients == 70
+        assert standing.meter.gradients == plain.meter.gradients == 140
+
+
+class Another(Barker):
+    """Goes over to a kernel of another program, of which nobody told it."""
+
+    def exploring(self, dim):
+        return MALA()
+
+
+def test_a_kernel_that_goes_over_to_any_other_has_a_program_for_it():
+    with jax.enable_x64(True):
+        known, metric = KNOWN["correlated"], Dense(np.linalg.cholesky(COVARIANCE))
+        target, starts = Target(known.logdensity, dim=2), known.sample(np.random.default_rng(0), 400)
+        engine = Engine(target, Another(), 400, 0, "float64", Meter(), 2)
+        engine.evaluate_by_standing()
+        chains, _ = engine.advance(engine.start(starts, metric, 0.5), metric, starts, 5)
+        after = engine.exploring()
+        chains, trace = after.advance(chains, metric, starts, 300)
+        assert trace.acceptance[-100:].mean() == pytest.approx(MALA.target_acceptance, abs=0.05)
+        moved = after.host(after.flat(chains, metric).position)
+        np.testing.assert_allclose(np.cov(moved.T), COVARIANCE, atol=5 * np.abs(COVARIANCE).max() / np.sqrt(200))
+        value, _ = after.evaluate(starts)
+        np.testing.assert_allclose(value, jax.vmap(known.logdensity)(starts), rtol=1e-12)
+
+
+def test_a_density_without_a_gradient_is_no_density_of_zero():
+    """Starts with a finite log density whose gradient is NaN are inside the support, and said to be so."""
+    trap = Target(lambda x: -0.5 * jnp.sum(x**2) + jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0)), dim=2)  # NaN gradients for x < 0
+    report = taddaa.diagnose(trap, APPROXIMATION, settings=QUICK)
+    assert not any("logdensity was not finite" in note for note in report.notes)
+
+
+def test_a_first_diagnosis_compiles_the_gradient_once():
+    """One program moves chains before and after they have arrived, and evaluates starts and pilots."""
+    target = Target(gaussian_logdensity, dim=2, data=PRECISION)
+    report = taddaa.diagnose(target, APPROXIMATION)
+    (programs,) = (kept for kept in target.__dict__["_programs"].values() if isinstance(kept, Programs))
+    assert report.continuation.walk.exploring
+    assert (programs.advance._cache_size(), programs.evaluate._cache_size()) == (1, 0)
 
 
 @pytest.mark.parametrize(("kernel", "stands"), [("relay", True), ("barker", True), ("mala", False), ("hmc", False), ("rwmh", False)])

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.metric import Bent, Dense, Metric, enter, leave
-from ...moves.precondition import LARGEST_FULL
+from ...moves.metric import Bent, Dense, Metric, entered_point, leave
 from ...problem.target import Target
 from .cache import cache_if_asked
 from .groups import Groups
@@ -33,6 +32,7 @@ from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
+LARGEST_STANDING = 500  # dimensions
 NO_STEP = -1e4  # the logarithm of a step that is zero in any precision
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
@@ -83,10 +83,17 @@ class Engine:
         self._standing: Metric | None = None  # under which the program that moves chains evaluates as well
 
     def exploring(self) -> "Engine":
-        """The same for chains that have arrived, and go over to the kernel for such chains. Nothing is compiled again."""
-        other = copy(self)
-        other.kernel, other._arrived = self.kernel.exploring(self.target.dim), True
-        other._noise = self._noise.under(other.kernel)
+        """The same for chains that have arrived, and go over to the kernel for such chains.
+
+        Nothing is compiled again where one program can be told of it; another kernel's has its own.
+        """
+        other, dim = copy(self), self.target.dim
+        other.kernel, other._arrived = self.kernel.exploring(dim), True
+        one_program = self.kernel.told(True, dim) is not self.kernel
+        other._noise = self._noise.under(other.kernel, same_shapes=one_program)
+        if not one_program:
+            other._programs = self._programs._replace(advance=self._compiled(other.kernel).advance)
+            other._safe, other._block, other._standing = {}, self._block_of(other.kernel), None
         return other
 
     def _compiled(self, kernel: Kernel) -> Programs:
@@ -105,18 +112,20 @@ class Engine:
             rows = draws[first : first + self.chains]
             padded = np.concatenate([rows, np.repeat(rows[-1:], self.chains - len(rows), axis=0)])
             with self._watch():
-                value, gradient = self._evaluated(padded) if self._standing is None else self._stood(padded, self._standing)
-                values.append(self._place.host(value, len(rows)))
-                gradients.append(self._place.host(gradient, len(rows)))
+                found = None if self._standing is None else self._stood(padded, self._standing)
+                if found is None or not np.isfinite(found[0]).all():  # what exactly is not finite, only its own program tells
+                    found = self._evaluated(padded)
+                values.append(self._place.host(found[0], len(rows)))
+                gradients.append(self._place.host(found[1], len(rows)))
         self.meter.gradients += len(draws)
         return np.concatenate(values), np.concatenate(gradients)
 
     def evaluate_by_standing(self) -> None:
-        """From now on `evaluate` uses the program that moves chains, whose gradient is then the only one to be compiled.
+        """From now on `evaluate` uses the program that moves chains under a full metric, so that no other need be compiled.
 
-        For chains that will soon be moved. What is not finite, the gradient alone included, comes back as −∞ with a gradient of zero.
+        In high dimension compiling is not what takes long.
         """
-        if self.kernel.can_stand and self._place.mesh is None and self.target.dim <= LARGEST_FULL:
+        if self.kernel.can_stand and self._place.mesh is None and self.target.dim <= LARGEST_STANDING:
             self._standing = Dense(np.eye(self.target.dim))
 
     def _evaluated(self, draws: np.ndarray) -> tuple[Any, Any]:
@@ -147,7 +156,7 @@ class Engine:
         """The same chains under another metric; the step size's clock starts again."""
         point = chains.point if old is None else self._left(old, chains.point)
         if isinstance(new, Bent):
-            point = self._on_host(enter, new, point)
+            point = self._on_host(entered_point, new, point)
         else:
             with self._watch():
                 point = point._replace(slope=slopes_under(self._cast_metric(new), point.gradient))

@@ -26,10 +26,11 @@ class HostNoise:
         self._uniforms = kernel.uniforms(dim)
         self._sources = [np.random.Generator(np.random.SFC64(seed)) for seed in np.random.SeedSequence(seed).spawn(groups.count)]
 
-    def under(self, kernel: Kernel) -> "HostNoise":
-        """The same numbers onward, as another kernel wants them, in arrays of the same shapes."""
+    def under(self, kernel: Kernel, *, same_shapes: bool) -> "HostNoise":
+        """The same numbers onward, as another kernel wants them; in arrays of the same shapes where the program is the same."""
         other = copy(self)
         other._kernel = kernel
+        other._uniforms = self._uniforms if same_shapes else kernel.uniforms(self._dim)
         return other
 
     @property
@@ -93,9 +94,10 @@ class DeviceNoise:
         self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
         self.state = 0  # blocks drawn
 
-    def under(self, kernel: Kernel) -> "DeviceNoise":
-        """The same: one kernel's numbers do for another that wants fewer."""
-        return copy(self)
+    def under(self, kernel: Kernel, *, same_shapes: bool) -> "DeviceNoise":
+        other = copy(self)
+        other._uniforms = self._uniforms if same_shapes else kernel.uniforms(self._dim)
+        return other
 
     def silence(self, room: int, rows: int) -> Noise:
         single = lambda last: jnp.zeros((room, rows, last), jnp.float32)  # noqa: E731

@@ -16,7 +16,7 @@ from .meter import Meter, watch_compiling
 from .placement import Placement
 from .program import generator_of, observer
 
-SLOPE_NUMBERS = 4 * 10**6  # in the states that slopes are taken from at a time
+SLOPE_NUMBERS = 10**6  # that slopes are taken from, and at a time
 GENERATOR_ROWS = 4  # states whose second derivatives are taken at a time, along all directions at once
 
 
@@ -70,18 +70,21 @@ class Viewer:
         Both are in the coordinates that the chains walk in, over which they are `spread` (d,). By central differences, to half the
         digits: nothing is compiled for them, and code on the host has them too.
         """
-        count, dim = positions.shape
+        dim = positions.shape[1]
         step = np.finfo(self.dtype).eps ** (1 / 3) * np.where(spread > 0, spread, 1.0)
-        at_once = max(1, SLOPE_NUMBERS // (2 * dim * dim))
-        total: np.ndarray | float = 0.0
+        width = self.observe(places_of(metric, positions[:1]), functions).shape[1]
+        states = positions[: max(1, SLOPE_NUMBERS // (dim * max(dim, width)))]  # fewer where each costs much
+        at_once = max(1, SLOPE_NUMBERS // max(dim, width))  # coordinates
+        total = np.zeros((dim, width))
         with np.errstate(all="ignore"):  # slopes that are not finite are not used
-            for first in range(0, count, at_once):
-                here = positions[first : first + at_once, None, :]
-                there = np.concatenate([here + np.diag(step), here - np.diag(step)]).reshape(-1, dim)
-                seen = self.observe(places_of(metric, there), functions)
-                ahead, behind = seen.reshape(2, -1, dim, seen.shape[1])
-                total = total + np.sum((ahead - behind) / (2 * step[:, None]), axis=0)
-        return np.asarray(total).T / count
+            for state in states:
+                for first in range(0, dim, at_once):
+                    part = np.arange(first, min(first + at_once, dim))
+                    way = np.zeros((len(part), dim))
+                    way[np.arange(len(part)), part] = step[part]
+                    seen = self.observe(places_of(metric, np.concatenate([state + way, state - way])), functions)
+                    total[part] += (seen[: len(part)] - seen[len(part) :]) / (2 * step[part, None])
+        return total.T / len(states)
 
     def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
