@@ -185,7 +185,7 @@ def test_a_first_diagnosis_compiles_the_gradient_once():
     """One program moves chains before and after they have arrived, and evaluates starts and pilots."""
     target = Target(gaussian_logdensity, dim=2, data=PRECISION)
     report = taddaa.diagnose(target, APPROXIMATION)
-    (programs,) = (kept for kept in target.__dict__["_programs"].values() if isinstance(kept, Programs))
+    (programs,) = (kept for kept, _ in target.__dict__["_programs"].values() if isinstance(kept, Programs))
     assert report.continuation.walk.exploring
     assert (programs.advance._cache_size(), programs.evaluate._cache_size()) == (1, 0)
 

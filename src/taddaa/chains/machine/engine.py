@@ -160,6 +160,8 @@ class Engine:
         else:
             with self._watch():
                 point = point._replace(slope=slopes_under(self._cast_metric(new), point.gradient))
+            # While a program runs, JAX starts the next in another thread, where code of the user's on the host finds other settings.
+            jax.block_until_ready(point)
         return chains._replace(point=point, clock=self._place.everywhere(0.0, self.dtype))
 
     def with_steps(self, chains: Chains, log_step: np.ndarray | float) -> Chains:
