@@ -4,7 +4,6 @@ import numpy as np
 
 from ...formulas.distributions import rank_correlation
 from ...formulas.zscore import mean_z
-from ...moves.metric import force
 from .check import Check, Checker, Silences
 from .run import Run
 
@@ -37,6 +36,8 @@ class AllChainsMove(Checker):
     )
 
     def examine(self, run: Run) -> Check:
+        from ...moves.metric import force  # a stored report knows its checks without loading JAX
+
         walk = run.walk
         seen = (run.seen.origin, *run.seen.snapshots[1:])
         at_start, *late = [force(walk.metric, snapshot.positions, snapshot.gradients) for snapshot in seen]
