@@ -13,7 +13,7 @@ import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
-from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric
+from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
 from .straighten import learn_bend
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
@@ -122,7 +122,7 @@ class Fisher(Preconditioner):
         if isinstance(metric, Dense | Bent) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
             bend = learn_bend(x, g, chains) if self.straighten else None
             if bend is not None:
-                w, _, slope = bend.on_host().enter(x, g)
+                w, _, slope = enter(Bent(bend, np.eye(x.shape[1])), x, np.zeros(len(x)), g)
                 return Bent(bend, jnp.asarray(_fisher_factor(w, slope)))
             return Dense(jnp.asarray(_fisher_factor(x, g)))
         return metric

@@ -32,7 +32,7 @@ from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
-LARGEST_STANDING = 500  # dimensions
+LARGEST_STANDING = 500  # dimensions, beyond which compiling is not what takes long
 NO_STEP = -1e4  # the logarithm of a step that is zero in any precision
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
@@ -121,10 +121,7 @@ class Engine:
         return np.concatenate(values), np.concatenate(gradients)
 
     def evaluate_by_standing(self) -> None:
-        """From now on `evaluate` uses the program that moves chains under a full metric, so that no other need be compiled.
-
-        In high dimension compiling is not what takes long.
-        """
+        """From now on `evaluate` uses the program that moves chains under a full metric, so that no other need be compiled."""
         if self.kernel.can_stand and self._place.mesh is None and self.target.dim <= LARGEST_STANDING:
             self._standing = Dense(np.eye(self.target.dim))
 
@@ -180,7 +177,7 @@ class Engine:
         return self._on_host(leave, metric, point) if isinstance(metric, Bent) else point
 
     def _on_host(self, change: Callable[..., Sequence[np.ndarray]], metric: Metric, point: Point) -> Point:
-        """A point of all chains in other coordinates, and back where it was; its slope, if it has none there, is the gradient."""
+        """A point of all chains in other coordinates, by NumPy, and put back on the devices; without a slope there, the gradient stands for it."""
         changed = change(metric, *(self.host(part).astype(float) for part in point[:3]))
         return Point(*(self._place.across(part, self.dtype) for part in (*changed, changed[2])[:4]))
 
