@@ -10,11 +10,13 @@ import pytest
 import taddaa
 from known import COVARIANCE, KNOWN, gaussian_logdensity, paper_gaussian, run_chains
 from taddaa import MALA, RWMH, Barker, Gaussian, Settings, Target
+from taddaa.chains.machine import viewer
 from taddaa.chains.machine.engine import Engine
 from taddaa.chains.machine.meter import Meter
 from taddaa.chains.machine.program import Programs
 from taddaa.moves.adapt import adapt_step
-from taddaa.moves.metric import Dense, Diagonal
+from taddaa.moves.bend import Bend
+from taddaa.moves.metric import Bent, Dense, Diagonal
 
 PRECISION = np.linalg.inv(COVARIANCE)
 TARGET = Target(gaussian_logdensity, dim=2, data=PRECISION)
@@ -329,3 +331,29 @@ def test_progress_is_told():
     first, *walked = told
     assert first.stage == "first look" and first.look and first.iteration == 0  # before any chain has moved
     assert all(0 <= event.acceptance <= 1 and event.planned >= event.iteration and not event.look for event in walked)
+
+
+# Slopes -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("numbers", [10**6, 8], ids=["at once", "in blocks, of fewer states"])
+def test_slopes_are_those_of_automatic_differentiation(numbers, monkeypatch):
+    """Mean gradients of parameters on their own scale and of a function of them, in a map's coordinates; a kink far away is not met."""
+    monkeypatch.setattr(viewer, "SLOPE_NUMBERS", numbers)
+    select, one = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0, 0.7, -0.4]])
+    with jax.enable_x64(True):
+        bend = Bend(
+            *map(jnp.asarray, (np.ones(3), np.full(3, 2.0), select, one, 0.3 * one, np.array([[0.0, 1.0, 1.0]]), *np.zeros((3, 3))))
+        )
+        constrain, function = lambda x: {"a": jnp.exp(x[0]), "b": x[1:] ** 2}, lambda p: p["a"] * p["b"][0] + jnp.abs(p["a"])
+        engine = engine_of(Target(lambda x: -0.5 * jnp.sum(x**2), dim=3, constrain=constrain), 20)
+        w = np.random.default_rng(0).standard_normal((5, 3))
+
+        def seen(w):
+            parameters = constrain(bend.forward(w)[0])
+            return jnp.concatenate([parameters["a"][None], parameters["b"], function(parameters)[None]])
+
+        used = w if numbers > 8 else w[:1]
+        right = np.mean([jax.jacobian(seen)(state) for state in used], axis=0)
+        found = engine.viewer.slopes(w, (function,), Bent(bend, np.eye(3)), w.std(axis=0))
+        np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-7)

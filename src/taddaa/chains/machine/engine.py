@@ -177,7 +177,7 @@ class Engine:
         return self._on_host(leave, metric, point) if isinstance(metric, Bent) else point
 
     def _on_host(self, change: Callable[..., Sequence[np.ndarray]], metric: Metric, point: Point) -> Point:
-        """A point of all chains in other coordinates, by NumPy, and put back on the devices; without a slope there, the gradient stands for it."""
+        """All chains in other coordinates, by NumPy, and back on the devices; without a slope there, the gradient stands for it."""
         changed = change(metric, *(self.host(part).astype(float) for part in point[:3]))
         return Point(*(self._place.across(part, self.dtype) for part in (*changed, changed[2])[:4]))
 
