@@ -19,7 +19,7 @@ ENOUGH = 16  # children to find it by
 MOST_KNOWN = 0.98  # ρ
 MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
 CLEARLY = 2.0  # standard errors
-RIDGE = 1e-10
+RIDGE, LEAST_STEEP = 1e-10, 1e-3
 REPEATS = 4  # of the regression, whose weights are the precisions that it finds
 
 
@@ -149,10 +149,37 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
 
     One row a child: r is (m, n), the others are (m, ·) numbers of columns of u.
     """
+    columns, count = _columns(u, told, own, leans, others)
+    found, precision = _regressed(columns, r, told, count)
+    steep = np.maximum(found[:, 0], LEAST_STEEP)
+    rest = -(r + (columns @ found[..., None])[..., 0]) / np.sqrt(precision)
+    total = steep + found[:, count]
+    known, shift = np.minimum(found[:, count] / total, MOST_KNOWN), found / total[:, None]
+    parts = shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest
+    return [_Child(*child) for child in zip(*parts, strict=True)]
+
+
+def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: list[int]) -> float:
+    """How surely the precision of the i-th, whose gradients are r (n,), is in part that of drivers at v = `along`: in standard errors."""
+    told = np.exp(-2 * CAP * np.tanh(along / CAP))
+    columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.zeros((1, 0), int))
+    found, precision = _regressed(columns, r[None], told, count)
+    weighed = columns[0] / np.sqrt(precision[0])[:, None]
+    rest = -r / np.sqrt(precision[0]) - weighed @ found[0]
+    spread = np.linalg.pinv(weighed.T @ weighed)[0, 0] * np.sum(rest**2) / max(len(r) - weighed.shape[1], 1)
+    return float(found[0, 0] / np.sqrt(max(spread, 1e-300)))
+
+
+def _columns(u: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
+    """What −r is regressed on, (m, n, p), and how many of them the drivers tell; the child's own precision is the next."""
     mine, one = u[:, own].transpose(1, 0, 2), np.ones((len(own), len(u), 1))
     by_drivers = np.concatenate([mine, -u[:, leans].transpose(1, 0, 2), -one], axis=2)
-    count = by_drivers.shape[2]
-    columns = np.concatenate([told[:, None] * by_drivers, mine, -one, u[:, others].transpose(1, 0, 2)], axis=2)
+    columns = [told[:, None] * by_drivers, mine, -one, u[:, others].transpose(1, 0, 2)]
+    return np.concatenate(columns, axis=2), by_drivers.shape[2]
+
+
+def _regressed(columns: np.ndarray, r: np.ndarray, told: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (m, p), and the precisions (m, n) that they give, which are the weights."""
     precision = np.broadcast_to(told, r.shape)
     for _ in range(REPEATS):
         weight = 1 / np.sqrt(precision)
@@ -163,13 +190,8 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
             used = np.r_[:count, count + 2 : found.shape[1]]
             found[less] = 0.0
             found[np.ix_(less, used)] = _least_squares_of_each(both[less][..., used], wanted[less])
-        steep = np.maximum(found[:, 0], 1e-3)
-        precision = steep[:, None] * told + found[:, [count]]
-    rest = -(r + (columns @ found[..., None])[..., 0]) / np.sqrt(precision)
-    total = steep + found[:, count]
-    known, shift = np.minimum(found[:, count] / total, MOST_KNOWN), found / total[:, None]
-    parts = shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest
-    return [_Child(*child) for child in zip(*parts, strict=True)]
+        precision = np.maximum(found[:, [0]], LEAST_STEEP) * told + found[:, [count]]
+    return found, precision
 
 
 def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.ndarray) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..formulas.distributions import chi2_upper_quantile, normal_quantile, ranks
 from .bend import CAP, Bend
-from .pooling import Shape, pooled
+from .pooling import Shape, narrowing, pooled
 
 LARGEST = 500  # dimensions
 LEAST_SHARE = 0.04  # of the variance of log g², which a driver must explain
@@ -22,7 +22,8 @@ MOST_LEVELS = 3
 RIDGE, MOST_STEPS = 1e-3, 60
 HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
 ROOMS = (16, 64, LARGEST)  # for drivers
-LEAST_GAIN, GAIN_CUTOFF = 0.1, 4.0  # of the held-out loss, and in standard errors
+SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
+LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.4, 4.0  # of the held-out loss, or as a part of it, and in standard errors
 
 
 class Edges(NamedTuple):
@@ -59,8 +60,9 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
     unbent = np.where(np.arange(divergence.size) < divergence.free[0], 0.0, fit)
     plain = divergence.minimise(unbent, linear_only=True)
     held_out = Divergence(u[test], r[test], found)
-    gain = held_out.losses(plain) - held_out.losses(fit)
-    if not gain.mean() > max(LEAST_GAIN, GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
+    loss = held_out.losses(plain)
+    gain = loss - held_out.losses(fit)
+    if not gain.mean() > max(min(LEAST_GAIN, LEAST_PART * loss.mean()), GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
         return None
     whole = Divergence(u, r, found)
     shape = whole.shape(whole.minimise(fit))
@@ -72,6 +74,7 @@ def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
     d, left = u.shape[1], found.turn < 0
     size = np.log(r**2 + 1e-6 * np.mean(r**2, axis=0))
     stretches = find_stretching(u, size, left)
+    stretches |= siblings(u, r, size, stretches, left)
     # Whoever drives another child waits for the next turn.
     children = stretches.any(axis=0) & ~stretches.any(axis=1)
     if not children.any():
@@ -118,6 +121,26 @@ def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.nda
         tried[k] = True
         reaches |= reaches[:, [k]] & reaches[share[k] > 0].any(axis=0)
     return stretches
+
+
+def siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Whom a driver of many narrows too, though the size of their gradients does not show it where the chains are.
+
+    One that is left out keeps the neck closed for all. A regression on both precisions (`pooling`) sees what sizes hide.
+    """
+    more = np.zeros_like(stretches)
+    drives, driven = stretches.any(axis=1), stretches.any(axis=0)
+    families, of_family = np.unique(stretches[:, driven & ~drives], axis=1, return_inverse=True)
+    counts = np.bincount(of_family.ravel(), minlength=families.shape[1])
+    for k in np.argsort(-counts, kind="stable")[: int(np.sum(counts > LEAST_HUB))]:
+        drivers, members = families[:, k], ~drives & (stretches == families[:, [k]]).all(axis=0)
+        at = u[:, drivers]
+        slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, members] - size[:, members].mean(axis=0), rcond=None)[0]
+        along = -0.5 * at @ np.median(slopes, axis=1)
+        for i in np.flatnonzero(left & ~drives & ~driven & ~more.any(axis=0)):
+            leans = [lean for lean in _leans_on(u, r[:, i], -2 * along, int(i), left) if not drivers[lean]]
+            more[drivers, i] = narrowing(u, r[:, i], int(i), along, leans) > SURELY
+    return more
 
 
 def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:

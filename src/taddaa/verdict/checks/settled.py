@@ -16,6 +16,7 @@ SOME, WIDESPREAD = 0.1, 0.5  # of the rows move: from which others are looked at
 MOST = 0.75  # of the rows are named: others are looked at more sternly too
 RESTLESS = 2.0  # standard errors of drift, then and of what has come furthest
 LINGERING = 0.01  # the level of a test for memory over half of the round, then
+SLOWEST, LEFT, SURE = 8, 0.05, 2.5  # so many quantities that came far may not remember it, but for this; standard errors
 
 
 class Settled(Checker):
@@ -28,7 +29,8 @@ class Settled(Checker):
     question = "Do the quantities still change between the beginning and the end of the last round?"
     detail = (
         "Directions that moved much are looked at as well. Drifts under 0.03 do not count; in the first round the three rows that came "
-        "furthest, if further than 1, must not go on by two standard errors, and are shown as if at the cutoff then. "
+        "furthest, if further than 1, must not go on by two standard errors, and in the first two rounds the eight quantities that came "
+        "furthest must not remember so much over half of the round that 0.05 of their way is left; they are shown as if at the cutoff. "
         "It names all that is asked of a quantity that moves, and quantities that share a tenth of their variance with it; "
         "every one without a bound, if half of them move."
     )
@@ -41,13 +43,14 @@ class Settled(Checker):
     def examine(self, run: Run) -> Check:
         snapshots = run.seen.snapshots
         early, late = _ends(len(snapshots))
-        found, drift = [], []
+        found, drift, ways = [], [], []
         for piece in (piece for group in run.questions.groups for piece in group.pieces()):
             window = piece.window([snapshot.quantities for snapshot in snapshots])
             pooled = window[:, 1:].reshape(-1, window.shape[-1])
             score = piece.functional.score(window, pooled)
             more = gained(score, early, late)
             found.append(mean_z(more))
+            ways.append(way(score, piece.functional.score(piece.window([run.seen.origin.quantities]), pooled)))
             drift.append(np.abs(more.mean(axis=0)) > DRIFT * score[:, 1:].std(axis=(0, 1)))
         along = np.stack([snapshot.positions @ run.directions for snapshot in snapshots], axis=1)
         hidden = [gained(along, early, late), gained((along - along.mean(axis=(0, 1))) ** 2, early, late)]
@@ -56,7 +59,7 @@ class Settled(Checker):
         large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
         z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
-        stern = _not_there_yet(run, early, late) & (z > RESTLESS)
+        stern = _not_there_yet(run, early, late) & (z > RESTLESS) | _remembered(run, *np.concatenate(ways, axis=1))
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
@@ -65,7 +68,7 @@ class Settled(Checker):
             lingers = run.questions.per_row(memory(snapshots[len(snapshots) // 2].quantities, snapshots[-1].quantities))
             named |= (run.judgement.bound == 0) & (lingers > float(chi2_upper_quantile(LINGERING, 1)) / len(snapshots[-1].quantities))
         if moving.mean() > SOME:
-            restless = run.questions.per_row(_worst_of_quantity(run, found)) > RESTLESS
+            restless = run.questions.per_row(_worst_of_quantity(run, np.abs(np.concatenate(found)))) > RESTLESS
             named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
@@ -95,12 +98,39 @@ def _not_there_yet(run: Run, early: list[int], late: list[int]) -> np.ndarray:
     return found & (far > FAR) & (going * come > 0)
 
 
-def _worst_of_quantity(run: Run, found: list[np.ndarray]) -> np.ndarray:
-    """For each quantity the largest |z| of its rows."""
-    z = np.abs(np.concatenate(found))
+def way(score: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """How far each row has come since the start, in standard deviations, and what is left to go at least: (2, k).
+
+    A quantity that is slow goes on as slowly as it forgets, so what is left is how far it came times what a chain remembers; over half
+    of the round, less some standard errors. A drift that so slow a quantity has within a round hides in its spread.
+    """
+    late = score[:, 1:]
+    centre, spread = late.mean(axis=(0, 1)), late.std(axis=(0, 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        come = np.abs(start.mean(axis=(0, 1)) - centre) / spread
+        late = (late - centre) / spread
+        half = late.shape[1] // 2
+        products = (late[:, : late.shape[1] - half] * late[:, half:]).mean(axis=1)
+        memory = products.mean(axis=0) - SURE * products.std(axis=0, ddof=1) / np.sqrt(len(products))
+    return np.nan_to_num(np.stack([come, come * np.maximum(memory, 0.0)]), posinf=0.0)
+
+
+def _remembered(run: Run, come: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """In the first two rounds, of the quantities that have come furthest the rows (a mask) that have some way left."""
+    if run.walk.rounds > 2:
+        return np.zeros(len(come), bool)
+    furthest = _worst_of_quantity(run, np.where(run.momentless, 0.0, come))
+    far = np.zeros(len(furthest))
+    far[np.argsort(-furthest)[:SLOWEST]] = 1.0
+    return (run.questions.per_row(far * (furthest > FAR)) > 0) & (left > LEFT) & ~run.momentless
+
+
+def _worst_of_quantity(run: Run, each: np.ndarray) -> np.ndarray:
+    """For each quantity the largest of its rows' values."""
     worst = np.zeros(run.seen.snapshots[-1].quantities.shape[1])
     for group in run.questions.groups:
-        np.maximum.at(worst, group.columns, z[group.rows] if len(group.rows) == len(group.columns) else np.repeat(z[group.rows], 2))
+        mine = each[group.rows]
+        np.maximum.at(worst, group.columns, mine if len(mine) == len(group.columns) else np.repeat(mine, 2))
     return worst
 
 
