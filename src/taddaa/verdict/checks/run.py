@@ -84,11 +84,16 @@ class Run:
         return self._sharing(along)
 
     def _sharing(self, columns: np.ndarray) -> np.ndarray:
-        """With their values, or with how far out they are: a scale drives the spread of others, not their place."""
+        """With their values, or one's value with how far out the other is.
+
+        A scale drives the spread of others, not their place; what turns moves the place of what it turns away from.
+        """
         last = self.seen.snapshots[-1].quantities
+        plain, out = (lambda part: part), (lambda part: np.abs(part - np.median(part, axis=0)))
         shared = np.zeros(last.shape[1])
         for column in columns.T:
-            for what in (lambda part: part, lambda part: np.abs(part - np.median(part, axis=0))):
-                with_it = by_pieces(lambda part, column=column, what=what: squared_correlation(column[:, None], what(part)), last)
+            for of_column, of_other in ((plain, plain), (plain, out), (out, plain)):
+                one = of_column(column)[:, None]
+                with_it = by_pieces(lambda part, one=one, what=of_other: squared_correlation(one, what(part)), last)
                 shared = np.maximum(shared, with_it)
         return self.questions.per_row(shared) >= SHARED
