@@ -144,7 +144,10 @@ def siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.ndarr
 
 
 def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
-    """Which coordinates shift the i-th: with the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a."""
+    """Which coordinates shift the i-th: with the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a.
+
+    And, where data say something of it by themselves, in u_i e^a and e^a.
+    """
     stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2)), -4, 4))  # e^−a
     weight = 1 / stiff
     cut = 3 * np.median(np.abs(r * weight))
@@ -152,7 +155,7 @@ def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left
     features = u * stiff[:, None]
     chosen: list[int] = [i]
     for _ in range(MOST_SHIFTING):
-        base = np.column_stack([stiff, features[:, chosen]])
+        base = np.column_stack([stiff, weight, weight * u[:, i], features[:, chosen]])
         rest = y - base @ np.linalg.lstsq(base, y, rcond=None)[0]
         others = features - base @ np.linalg.lstsq(base, features, rcond=None)[0]
         spread = np.linalg.norm(others, axis=0) * np.linalg.norm(rest)

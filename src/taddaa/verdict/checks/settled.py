@@ -63,6 +63,7 @@ class Settled(Checker):
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
+        named = _with_the_rest_of_their_arrays(run, named)
         # What has a bound has been seen to move; where much moves, the rest must show that it does not.
         if named.mean() > MOST:
             lingers = run.questions.per_row(memory(snapshots[len(snapshots) // 2].quantities, snapshots[-1].quantities))
@@ -96,6 +97,13 @@ def _not_there_yet(run: Run, early: list[int], late: list[int]) -> np.ndarray:
     far = np.where(run.momentless | ~np.isfinite(come), 0.0, np.abs(come))
     found[np.argsort(-far)[:FURTHEST]] = True
     return found & (far > FAR) & (going * come > 0)
+
+
+def _with_the_rest_of_their_arrays(run: Run, named: np.ndarray) -> np.ndarray:
+    """Where nearly all elements of an array move, as factors do that may be turned, the others do so too slowly to be seen."""
+    arrays = np.unique([label.split("[")[0] for group in run.questions.groups for label in group.labels], return_inverse=True)[1]
+    share = np.bincount(arrays, named) / np.bincount(arrays)
+    return named | (share > MOST)[arrays]
 
 
 def way(score: np.ndarray, start: np.ndarray) -> np.ndarray:
