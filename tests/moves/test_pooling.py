@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from taddaa.moves.bend import Bend
-from taddaa.moves.pooling import Shape, _least_squares, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _least_squares, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -108,3 +109,26 @@ def test_least_squares_are_those_of_numpy_and_bear_columns_that_coincide():
     twice = np.column_stack([columns, columns[:, 0], np.zeros(60)])
     fitted = twice @ _least_squares(twice, values[:, 0])
     np.testing.assert_allclose(fitted, columns @ np.linalg.lstsq(columns, values[:, 0], rcond=None)[0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_show_who_is_narrowed_by_a_driver_and_who_is_not(seed):
+    """The first coefficient in its standard errors, as SciPy has it; of a coordinate that the driver does not touch, nothing."""
+    x, g = states(200, seed, least=-1.2)
+    rng = np.random.default_rng([seed, 1])
+    other = rng.standard_normal(200) / np.sqrt(5)
+    u, r = np.column_stack([x, other]), np.column_stack([g, -5 * other + 0.3 * rng.standard_normal(200)])
+    sure = [narrowing(u, r[:, i], i, u[:, 0], [1]) for i in range(2, 2 + GROUPS)]
+    assert min(sure) > 20
+    assert abs(narrowing(u, r[:, -1], GROUPS + 2, u[:, 0], [1])) < 4
+
+
+def test_how_sure_a_narrowing_is_agrees_with_scipy():
+    """Where weights are equal and no other column matters, it is the t value of a line."""
+    rng = np.random.default_rng(3)
+    u, along = rng.standard_normal((300, 2)), np.zeros(300)
+    u[:, 0] -= u[:, 0].mean()
+    r = -0.4 * u[:, 0] + 0.7 * rng.standard_normal(300)
+    line = stats.linregress(u[:, 0], -r)
+    # With told = 1 the drivers' columns and the data's coincide and share the slope: half of it, with half of its error.
+    assert narrowing(u, r, 0, along, []) == pytest.approx(line.slope / line.stderr, rel=0.02)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import Bend
-from taddaa.moves.straighten import Divergence, Edges, bend_of, learn_bend
+from taddaa.moves.straighten import Divergence, Edges, bend_of, find_stretching, learn_bend, with_siblings
 
 CHAINS = 387
 
@@ -93,6 +93,37 @@ def test_a_hierarchy_leans_on_its_mean():
     assert np.all(stretch[drivers[1], 2:] > 0.3) and np.all(stretch[drivers[0]] == 0)
     leans = shift[drivers[0], 2:] * float(bend.scale[0]) ** -1 * np.asarray(bend.scale)[2:]
     assert np.all(leans > 0.5) and shift[drivers[0], 0] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_children_that_the_data_know_well_are_straightened_with_their_siblings(seed):
+    """The sizes of their gradients hardly follow the driver in the mouth; left out, any of them would close the neck to all."""
+    rng = np.random.default_rng([seed, 8])
+    groups, chains = 30, 194
+    information = np.geomspace(0.7, 40, groups)
+    data = rng.normal(0.3, np.sqrt(0.25**2 + 1 / information))
+    log_tau, mu = np.maximum(rng.normal(-1.4, 0.5, chains), -2.0), rng.normal(0.3, 0.15, chains)
+    precision = np.exp(-2 * log_tau)[:, None] + information
+    place = (np.exp(-2 * log_tau)[:, None] * mu[:, None] + information * data) / precision
+    theta = place + rng.standard_normal((chains, groups)) / np.sqrt(precision)
+    alone = rng.standard_normal((chains, 3))
+
+    def logdensity(x):
+        log_tau, mu, theta, alone = x[0], x[1], x[2 : 2 + groups], x[2 + groups :]
+        prior = -(mu**2) / 2 - jnp.sum((theta - mu) ** 2) * jnp.exp(-2 * log_tau) / 2 - groups * log_tau - log_tau**2
+        return prior - jnp.sum(information * (theta - data) ** 2) / 2 - alone @ alone / 2
+
+    x, g = with_gradients(logdensity, np.column_stack([log_tau, mu, theta, alone]))
+    u, r = (x - np.median(x, axis=0)) / x.std(axis=0), g * x.std(axis=0)
+    size, everyone = np.log(r**2 + 1e-6 * np.mean(r**2, axis=0)), np.ones(x.shape[1], bool)
+    by_size = find_stretching(u, size, everyone)
+    both = with_siblings(u, r, size, by_size, everyone)
+    assert by_size[0, 2:-3].sum() < groups
+    assert both[0, 2:-3].all() and not both[:, -3:].any() and not both[:, 0].any()
+    bend = learn_bend(x, g)
+    assert bend is not None
+    children = np.asarray(bend.levels).sum(axis=0) > 0
+    assert children[2:-3].all() and not children[0] and not children[-3:].any()
 
 
 def test_drivers_of_drivers():

@@ -10,7 +10,18 @@ from scipy import stats
 
 from taddaa import DiagnosisError, Draws, Fisher, Gaussian, Mean, Quantile, Settings, Target, Variance, diagnose
 from taddaa.formulas.zscore import mean_z
-from taddaa.verdict.checks.settled import _ends, _not_there_yet, gained
+from taddaa.verdict.checks.run import Run
+from taddaa.verdict.checks.settled import (
+    FAR,
+    LEFT,
+    SLOWEST,
+    _ends,
+    _not_there_yet,
+    _remembered,
+    _with_the_rest_of_their_arrays,
+    gained,
+    way,
+)
 
 CHECKS = {
     "near the posterior",
@@ -165,6 +176,42 @@ def test_what_is_missing_of_a_neck_is_found_in_straightened_coordinates():
     assert np.mean([row.verdict == "untrusted" for row in report.rows]) <= 0.1
 
 
+def pooled_means():
+    """Thirty groups that data know well or hardly, log τ and μ: the target, its log τ's mean and variance by quadrature, and a fit."""
+    groups = 30
+    rng = np.random.default_rng(5)
+    sd = np.geomspace(0.15, 1.2, groups)[rng.permutation(groups)]
+    data = 0.3 + 0.3 * rng.standard_normal(groups) + sd * rng.standard_normal(groups)
+
+    def logdensity(x):
+        log_tau, mu, theta = x[0], x[1], x[2:]
+        prior = -jnp.exp(2 * log_tau) / 2 + log_tau - mu**2 / 2 - jnp.sum((theta - mu) ** 2) * jnp.exp(-2 * log_tau) / 2 - groups * log_tau
+        return prior - jnp.sum((theta - data) ** 2 / sd**2) / 2
+
+    log_tau, mu = np.linspace(-9, 1.5, 1500)[:, None], np.linspace(-1.5, 2, 400)
+    mass = -np.exp(2 * log_tau) / 2 + log_tau - mu**2 / 2
+    for y, s in zip(data, sd, strict=True):
+        mass = mass + stats.norm.logpdf(y, mu, np.sqrt(np.exp(2 * log_tau) + s**2))
+    mass = np.exp(mass - mass.max()).sum(axis=1)
+    mean = np.average(log_tau[:, 0], weights=mass)
+    variance = np.average((log_tau[:, 0] - mean) ** 2, weights=mass)
+    precision = np.exp(2 * 1.25) + 1 / sd**2
+    places = (np.exp(2 * 1.25) * 0.35 + data / sd**2) / precision
+    fit = Gaussian(np.r_[-1.25, 0.35, places], np.r_[0.14, 0.06, 1 / np.sqrt(precision)])
+    return Target(logdensity, groups + 2), mean, variance, fit
+
+
+def test_the_neck_of_a_hierarchy_that_data_know_well_is_open():
+    """Its right values hold. With one group left in coordinates of its own, the neck is closed, and they miss by a third of a sd."""
+    target, mean, variance, fit = pooled_means()
+    for seed in range(2):
+        found = {row.functional: row for row in diagnose(target, fit, seed=seed).rows if row.parameter == "x[0]"}
+        assert found["mean"].corrected_lower < mean < found["mean"].corrected_upper
+        assert found["mean"].corrected_upper - found["mean"].corrected_lower < 0.4 * np.sqrt(variance)
+        wide = np.nan_to_num([found["variance"].corrected_lower, found["variance"].corrected_upper], nan=variance)
+        assert wide[0] <= variance <= wide[1]
+
+
 def slow_drift():
     """x₀ is on its way along a long slope, x₁ goes with it, and x₂ has nothing to do with them."""
     target = Target(lambda x: -0.5 * ((x[0] / 50) ** 2 + (x[1] - x[0]) ** 2 + x[2] ** 2), 3)
@@ -177,6 +224,67 @@ def test_what_moves_silences_all_that_is_asked_of_it_and_what_shares_it():
     check = check_of(slow_drift(), "settled")
     assert not check.passed
     assert {0, 1, 3, 4} <= set(check.rows) and not {2, 5} & set(check.rows)
+
+
+def test_what_turns_is_tied_to_what_it_turns_away_from():
+    """A small angle moves its sine, and its cosine by as much as it is far out."""
+    rng = np.random.default_rng(0)
+    angle = 0.5 * rng.standard_normal(300)
+    quantities = np.column_stack([np.sin(angle), np.cos(angle), rng.standard_normal(300)])
+    seen = SimpleNamespace(snapshots=[SimpleNamespace(quantities=quantities)])
+    run = Run(SimpleNamespace(seen=seen), SimpleNamespace(per_row=lambda each: each), None, 0.95)
+    assert run.tied_to_direction(angle[:, None]).tolist() == [True, True, False]
+
+
+def test_where_nearly_all_of_an_array_moves_the_rest_does():
+    groups = [SimpleNamespace(labels=[f"U[{i}]" for i in range(8)] + ["s"]), SimpleNamespace(labels=[f"V[{i}]" for i in range(4)])]
+    run = SimpleNamespace(questions=SimpleNamespace(groups=groups))
+    named = np.array([True] * 7 + [False, False] + [True] * 3 + [False])
+    assert _with_the_rest_of_their_arrays(run, named).tolist() == [True] * 8 + [False] + [True] * 3 + [False]
+
+
+def ar1(rng, memory, start, chains=300):
+    """Chains that begin at N(start, 1) and forget it by `memory` a snapshot: the start, and a round of 17 snapshots after 17 others."""
+    x = start + rng.standard_normal(chains)
+    path = [x]
+    for _ in range(34):
+        path.append(memory * path[-1] + np.sqrt(1 - memory**2) * rng.standard_normal(chains))
+    return np.stack(path[18:], axis=1)[..., None], path[0][:, None, None]
+
+
+@pytest.mark.parametrize("memory", [0.9, 0.95])
+def test_what_is_left_of_the_way_is_what_a_chain_remembers_of_it(memory):
+    """Over half a round, less its error; the mean of several is under the truth, and over half of it."""
+    rng = np.random.default_rng(1)
+    come, left = np.mean([way(*ar1(rng, memory, -6.0))[:, 0] for _ in range(20)], axis=0)
+    assert come == pytest.approx(6 * (1 - memory**26), rel=0.15)
+    assert 0.5 < left / (come * memory**8) < 1
+
+
+def test_what_forgets_has_no_way_left():
+    rng = np.random.default_rng(2)
+    found = np.array([way(*ar1(rng, 0.0, -2.0))[:, 0] for _ in range(200)])
+    assert np.all(np.abs(found[:, 0] - 2) < 0.5)
+    assert np.mean(found[:, 1] > LEFT) < 0.02
+
+
+def test_only_what_came_furthest_must_forget_its_way():
+    """So many quantities, if they came far at all, and in the first two rounds."""
+    count = SLOWEST + 2
+    come, left = np.linspace(FAR + 1, FAR + 0.1, count), np.full(count, 2 * LEFT)
+    come[0], left[1] = FAR - 0.1, LEFT / 2
+
+    def run(rounds, momentless=()):
+        group = SimpleNamespace(columns=np.arange(count), rows=np.arange(count))
+        questions = SimpleNamespace(groups=[group], per_row=lambda each: each)
+        seen = SimpleNamespace(snapshots=[SimpleNamespace(quantities=np.zeros((3, count)))])
+        return SimpleNamespace(
+            walk=SimpleNamespace(rounds=rounds), questions=questions, seen=seen, momentless=np.isin(np.arange(count), momentless)
+        )
+
+    assert np.flatnonzero(_remembered(run(1), come, left)).tolist() == list(range(2, SLOWEST + 1))
+    assert np.flatnonzero(_remembered(run(2, [3]), come, left)).tolist() == [2, *range(4, SLOWEST + 2)]
+    assert not _remembered(run(3), come, left).any()
 
 
 def test_a_moment_that_does_not_exist_is_untrusted_and_tells_nothing_of_others():

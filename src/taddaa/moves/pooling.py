@@ -20,6 +20,7 @@ MOST_KNOWN = 0.98  # ρ
 MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
 CLEARLY = 2.0  # standard errors
 RIDGE, LEAST_STEEP = 1e-10, 1e-3
+EXACT = 1e-3  # of the gradients: what a regression leaves is not taken to be less
 REPEATS = 4  # of the regression, whose weights are the precisions that it finds
 
 
@@ -165,8 +166,9 @@ def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: li
     columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.zeros((1, 0), int))
     found, precision = _regressed(columns, r[None], told, count)
     weighed = columns[0] / np.sqrt(precision[0])[:, None]
-    rest = -r / np.sqrt(precision[0]) - weighed @ found[0]
-    spread = np.linalg.pinv(weighed.T @ weighed)[0, 0] * np.sum(rest**2) / max(len(r) - weighed.shape[1], 1)
+    wanted = -r / np.sqrt(precision[0])
+    rest = np.sum((wanted - weighed @ found[0]) ** 2) + EXACT**2 * np.sum(wanted**2)
+    spread = np.linalg.pinv(weighed.T @ weighed)[0, 0] * rest / max(len(r) - weighed.shape[1], 1)
     return float(found[0, 0] / np.sqrt(max(spread, 1e-300)))
 
 

@@ -73,8 +73,7 @@ def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
     """The next children and their drivers, among coordinates that have not been peeled off; None if there are none."""
     d, left = u.shape[1], found.turn < 0
     size = np.log(r**2 + 1e-6 * np.mean(r**2, axis=0))
-    stretches = find_stretching(u, size, left)
-    stretches |= siblings(u, r, size, stretches, left)
+    stretches = with_siblings(u, r, size, find_stretching(u, size, left), left)
     # Whoever drives another child waits for the next turn.
     children = stretches.any(axis=0) & ~stretches.any(axis=1)
     if not children.any():
@@ -123,24 +122,26 @@ def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.nda
     return stretches
 
 
-def siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Whom a driver of many narrows too, though the size of their gradients does not show it where the chains are.
+def with_siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """And whom a driver of many narrows too, though the sizes of their gradients do not show it where the chains are.
 
-    One that is left out keeps the neck closed for all. A regression on both precisions (`pooling`) sees what sizes hide.
+    One that is left out keeps the neck closed for all. A regression on both precisions (`pooling`) sees what sizes hide. Siblings drive
+    nobody: they seem to drive each other because the same driver drives them.
     """
-    more = np.zeros_like(stretches)
-    drives, driven = stretches.any(axis=1), stretches.any(axis=0)
-    families, of_family = np.unique(stretches[:, driven & ~drives], axis=1, return_inverse=True)
+    found, drives = stretches.copy(), stretches.any(axis=1)
+    families, of_family = np.unique(stretches[:, stretches.any(axis=0) & ~drives], axis=1, return_inverse=True)
     counts = np.bincount(of_family.ravel(), minlength=families.shape[1])
+    others = left & (stretches.sum(axis=1) <= LEAST_HUB)
     for k in np.argsort(-counts, kind="stable")[: int(np.sum(counts > LEAST_HUB))]:
         drivers, members = families[:, k], ~drives & (stretches == families[:, [k]]).all(axis=0)
-        at = u[:, drivers]
+        at, others = u[:, drivers], others & ~drivers & ~members
         slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, members] - size[:, members].mean(axis=0), rcond=None)[0]
         along = -0.5 * at @ np.median(slopes, axis=1)
-        for i in np.flatnonzero(left & ~drives & ~driven & ~more.any(axis=0)):
+        for i in np.flatnonzero(others):
             leans = [lean for lean in _leans_on(u, r[:, i], -2 * along, int(i), left) if not drivers[lean]]
-            more[drivers, i] = narrowing(u, r[:, i], int(i), along, leans) > SURELY
-    return more
+            if narrowing(u, r[:, i], int(i), along, leans) > SURELY:
+                found[i], found[drivers, i], others[i] = False, True, False
+    return found
 
 
 def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
