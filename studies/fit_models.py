@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
 GROUPS, STEPS, FEATURES, CENTRES = 60, 140, 45, 25
+DISTRICTS, SCHOOLS, PEOPLE, QUESTIONS, MONTHS = 6, 30, 50, 14, 96
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,84 @@ def centred(group, level, x, y):
     hierarchy(group, level, x, y, centred=True)
 
 
+def districts(district, size, passed, centred=True):
+    """Three levels: schools in districts, and few districts."""
+    mean = numpyro.sample("mean", dist.Normal(0, 1.5))
+    sd, sd_school = numpyro.sample("sd", dist.HalfNormal(1)), numpyro.sample("sd_school", dist.HalfNormal(1))
+    if centred:
+        a = numpyro.sample("a", dist.Normal(mean, sd).expand([DISTRICTS]).to_event(1))
+        b = numpyro.sample("b", dist.Normal(a[district], sd_school).to_event(1))
+    else:
+        a = numpyro.deterministic("a", mean + sd * wide("za", DISTRICTS))
+        b = numpyro.deterministic("b", a[district] + sd_school * wide("zb", SCHOOLS))
+    numpyro.sample("passed", dist.Binomial(size, logits=b).to_event(1), obs=passed)
+
+
+def districts_free(district, size, passed):
+    districts(district, size, passed, centred=False)
+
+
+def districts_data() -> tuple:
+    rng = np.random.default_rng(28)
+    district, size = rng.integers(0, DISTRICTS, SCHOOLS), rng.integers(5, 45, SCHOOLS)
+    b = 0.8 * rng.standard_normal(DISTRICTS)[district] + 0.45 * rng.standard_normal(SCHOOLS)
+    return district, size, rng.binomial(size, 1 / (1 + np.exp(-b)))
+
+
+def answers(right):
+    """Item response with two parameters a question."""
+    spread, mean = numpyro.sample("spread", dist.HalfNormal(1)), numpyro.sample("mean", dist.Normal(0, 2))
+    sd = numpyro.sample("sd", dist.HalfNormal(2))
+    sharpness, ability = wide("sharpness", QUESTIONS), wide("ability", PEOPLE)
+    hard = numpyro.sample("hard", dist.Normal(mean, sd).expand([QUESTIONS]).to_event(1))
+    logits = jnp.exp(spread * sharpness) * (ability[:, None] - hard)
+    numpyro.sample("right", dist.Bernoulli(logits=logits).to_event(2), obs=right)
+
+
+def answers_data() -> tuple:
+    rng = np.random.default_rng(29)
+    logits = np.exp(0.3 * rng.standard_normal(QUESTIONS)) * (rng.standard_normal((PEOPLE, 1)) - rng.standard_normal(QUESTIONS))
+    return ((rng.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(float),)
+
+
+def trend(y):
+    """A level that wanders and returns, and a season."""
+    step, noise = numpyro.sample("step", dist.HalfNormal(1)), numpyro.sample("noise", dist.HalfNormal(1))
+    returns, season = numpyro.sample("returns", dist.Beta(8, 2)), wide("season", 12)
+    first = numpyro.sample("first", dist.Normal(0, 2))
+    shocks = numpyro.sample("shocks", dist.Normal(0, step).expand([MONTHS - 1]).to_event(1))
+
+    def onward(level, shock):
+        level = returns * level + shock
+        return level, level
+
+    level = jnp.concatenate([first[None], jax.lax.scan(onward, first, shocks)[1]])
+    numpyro.sample("y", dist.Normal(level + season[jnp.arange(MONTHS) % 12], noise).to_event(1), obs=y)
+
+
+def trend_data() -> tuple:
+    rng = np.random.default_rng(30)
+    months = np.arange(MONTHS)
+    return (np.cumsum(0.3 * rng.standard_normal(MONTHS)) + np.sin(np.pi * months / 6) + 0.5 * rng.standard_normal(MONTHS),)
+
+
+def counts(site, year, x, y):
+    """Negative binomial, with crossed effects as they come."""
+    base, over = numpyro.sample("base", dist.Normal(0, 2)), numpyro.sample("over", dist.Gamma(2, 0.5))
+    sd_site, sd_year = numpyro.sample("sd_site", dist.HalfNormal(1)), numpyro.sample("sd_year", dist.HalfNormal(1))
+    of_site = numpyro.sample("of_site", dist.Normal(0, sd_site).expand([20]).to_event(1))
+    of_year = numpyro.sample("of_year", dist.Normal(0, sd_year).expand([12]).to_event(1))
+    rate = jnp.exp(base + x @ wide("slopes", x.shape[1]) + of_site[site] + of_year[year])
+    numpyro.sample("y", dist.NegativeBinomial2(rate, over).to_event(1), obs=y)
+
+
+def counts_data() -> tuple:
+    rng = np.random.default_rng(31)
+    site, year, x = rng.integers(0, 20, 300), rng.integers(0, 12, 300), rng.standard_normal((300, 4))
+    rate = 1 + x @ np.array([0.4, -0.2, 0.0, 0.1]) + 0.5 * rng.standard_normal(20)[site] + 0.3 * rng.standard_normal(12)[year]
+    return site, year, x, rng.poisson(np.exp(rate) * rng.gamma(3, 1 / 3, 300))
+
+
 FIT_MODELS = {
     "ordinal": FitModel(ordinal, ordinal_data()),
     "survival": FitModel(survival, survival_data()),
@@ -144,4 +224,8 @@ FIT_MODELS = {
     "hierarchy": FitModel(hierarchy, hierarchy_data()),
     "hierarchy, centred": FitModel(centred, hierarchy_data(), sampled=hierarchy),
     "volatility": FitModel(volatility, volatility_data()),
+    "districts": FitModel(districts, districts_data(), sampled=districts_free),
+    "answers": FitModel(answers, answers_data()),
+    "trend": FitModel(trend, trend_data()),
+    "counts": FitModel(counts, counts_data()),
 }

@@ -22,12 +22,14 @@ from taddaa.files import write_whole
 DRAWS, BATCHES = 5000, 10  # of each of 4 chains of NUTS; for the truth's own standard errors
 MATERIAL, OVER = 0.3, 0.1  # posterior standard deviations, or in log variance
 LEVELS = (0.05, 0.95)
+SURELY = 3.0  # standard errors of the truth
 INTRODUCTION = (
     "Mean-field fits by NumPyro (`AutoNormal`, 10,000 steps of Adam) on made-up data, against NUTS (4 × 5,000 draws): means, variances, "
     "5 % and 95 % quantiles of all quantities; of *factors*, which may be turned, those that do not change with it. **found**: material "
     "errors with verdict *error*; **tightness**: bound over true error of these, median and 10 %; **silent**: material errors *within "
     "tolerance*, or *no error found* and over twice `detectable`; **false**: bounds over the true error by 0.1 and twice its own standard "
-    "error; **undecided**: *no error found*; **off by**: right values, in posterior standard deviations or log variance, median and 90 %."
+    "error; **undecided**: *no error found*; **off by**: right values, in posterior standard deviations or log variance, median and 90 %; "
+    "**outside**: right values whose interval misses NUTS's by over three of its standard errors."
 )
 
 
@@ -89,6 +91,7 @@ def judged_row(row, truth: dict[str, tuple[float, float]]) -> dict[str, Any]:
     scale = (lambda value: float(np.log(np.maximum(value, 1e-300)))) if variance else float
     right, doubt = truth[row.functional]
     away = abs(scale(row.corrected) - right) / unit
+    beyond = max(scale(row.corrected_lower) - right, right - scale(row.corrected_upper))  # not where they are NaN
     return {
         "parameter": row.parameter,
         "functional": row.functional,
@@ -98,6 +101,7 @@ def judged_row(row, truth: dict[str, tuple[float, float]]) -> dict[str, Any]:
         "detectable": row.detectable / unit,
         "doubt": doubt / unit,
         "away": away if np.isfinite(away) else None,
+        "outside": bool(beyond > SURELY * doubt),
     }
 
 
@@ -122,6 +126,7 @@ def line(name: str, rows: pd.DataFrame) -> dict[str, str]:
         "within tolerance": percent((rows.verdict == "within tolerance").mean()),
         "undecided": percent((rows.verdict == "no error found").mean()),
         "off by": f"{away.median():.3f}, {away.quantile(0.9):.3f}" if len(away) else "—",
+        "outside": str(rows.outside.sum()),
         "gradients": f"{rows.gradients.iloc[0] / 1000:,.0f}k",
     }
 

@@ -31,8 +31,8 @@ class Settled(Checker):
         "Directions that moved much are looked at as well. Drifts under 0.03 do not count; in the first round the three rows that came "
         "furthest, if further than 1, must not go on by two standard errors, and in the first two rounds the eight quantities that came "
         "furthest must not remember so much over half of the round that 0.05 of their way is left; they are shown as if at the cutoff. "
-        "It names all that is asked of a quantity that moves, and quantities that share a tenth of their variance with it; "
-        "every one without a bound, if half of them move."
+        "It names all that is asked of a quantity that moves, quantities that share a tenth of their variance with it, and the rest of an "
+        "array of which three quarters do; every one without a bound, if half of them move."
     )
     measures = "standard errors of change within the last round"
     should_be = "below the cutoff of a paired test over chains, 5 % for all together (and 7 % for what came furthest)"
