@@ -24,7 +24,7 @@ from .verdict.asking import ask, refuse_nan
 from .verdict.certificate import Certified, certified_by_pairs
 from .verdict.checks.arms import ArmsAgree
 from .verdict.checks.check import Check
-from .verdict.checks.registry import SETS, examine, too_narrow, worth_running_on
+from .verdict.checks.registry import SETS, examine, failures, too_narrow, worth_running_on
 from .verdict.checks.run import Run
 from .verdict.first_look import LEAST
 from .verdict.gradients import gradients_agree
@@ -168,7 +168,7 @@ class Study:
             judgement, checks, onward = self.look(walk)
             if agreed(2 * walk.iteration > self.plan.most_iterations or not onward):
                 return judgement, checks
-            walk.noted = {check.name: float(check.value) for check in checks}
+            walk.noted = failures(checks)
             walk.round()
 
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:

@@ -16,11 +16,11 @@ from taddaa.verdict.checks.settled import (
     LEFT,
     SLOWEST,
     _ends,
+    _has_way_left,
     _not_there_yet,
-    _remembered,
     _with_the_rest_of_their_arrays,
     gained,
-    way,
+    remembered,
 )
 
 CHECKS = {
@@ -243,48 +243,48 @@ def test_where_nearly_all_of_an_array_moves_the_rest_does():
     assert _with_the_rest_of_their_arrays(run, named).tolist() == [True] * 8 + [False] + [True] * 3 + [False]
 
 
-def ar1(rng, memory, start, chains=300):
-    """Chains that begin at N(start, 1) and forget it by `memory` a snapshot: the start, and a round of 17 snapshots after 17 others."""
-    x = start + rng.standard_normal(chains)
-    path = [x]
-    for _ in range(34):
+def ar1(rng, memory, chains=300):
+    """Chains at rest that forget by `memory` a snapshot: (chains, 16, 1)."""
+    path = [rng.standard_normal(chains)]
+    for _ in range(15):
         path.append(memory * path[-1] + np.sqrt(1 - memory**2) * rng.standard_normal(chains))
-    return np.stack(path[18:], axis=1)[..., None], path[0][:, None, None]
+    return np.stack(path, axis=1)[..., None]
 
 
 @pytest.mark.parametrize("memory", [0.9, 0.95])
-def test_what_is_left_of_the_way_is_what_a_chain_remembers_of_it(memory):
-    """Over half a round, less its error; the mean of several is under the truth, and over half of it."""
+def test_what_chains_remember_over_half_a_round(memory):
+    """The mean of several is under the truth by 2.5 standard errors, and over half of it."""
     rng = np.random.default_rng(1)
-    come, left = np.mean([way(*ar1(rng, memory, -6.0))[:, 0] for _ in range(20)], axis=0)
-    assert come == pytest.approx(6 * (1 - memory**26), rel=0.15)
-    assert 0.5 < left / (come * memory**8) < 1
+    assert 0.5 < np.mean([remembered(ar1(rng, memory)) for _ in range(20)]) / memory**8 < 0.9
 
 
-def test_what_forgets_has_no_way_left():
+def test_what_forgets_is_not_said_to_remember():
     rng = np.random.default_rng(2)
-    found = np.array([way(*ar1(rng, 0.0, -2.0))[:, 0] for _ in range(200)])
-    assert np.all(np.abs(found[:, 0] - 2) < 0.5)
-    assert np.mean(found[:, 1] > LEFT) < 0.02
+    assert np.mean([remembered(ar1(rng, 0.0)) > 0 for _ in range(400)]) < 0.03
+    assert np.all(remembered(np.ones((20, 16, 2))) == 0)  # a constant has nothing to remember
+
+
+class Far:
+    """Rows that came from 0 to these places, in their units."""
+
+    def __init__(self, come, rounds=1, momentless=()):
+        count = len(come)
+        self.summaries = np.broadcast_to(np.array([come, np.ones(count)]), (17, 2, count))
+        self.judgement = SimpleNamespace(reference=np.zeros(count), unit=np.ones(count))
+        self.walk, self.momentless = SimpleNamespace(rounds=rounds), np.isin(np.arange(count), momentless)
+        group = SimpleNamespace(columns=np.arange(count), rows=np.arange(count))
+        self.questions = SimpleNamespace(groups=[group], per_row=lambda each: each)
+        self.seen = SimpleNamespace(snapshots=[SimpleNamespace(quantities=np.zeros((3, count)))])
 
 
 def test_only_what_came_furthest_must_forget_its_way():
     """So many quantities, if they came far at all, and in the first two rounds."""
-    count = SLOWEST + 2
-    come, left = np.linspace(FAR + 1, FAR + 0.1, count), np.full(count, 2 * LEFT)
-    come[0], left[1] = FAR - 0.1, LEFT / 2
-
-    def run(rounds, momentless=()):
-        group = SimpleNamespace(columns=np.arange(count), rows=np.arange(count))
-        questions = SimpleNamespace(groups=[group], per_row=lambda each: each)
-        seen = SimpleNamespace(snapshots=[SimpleNamespace(quantities=np.zeros((3, count)))])
-        return SimpleNamespace(
-            walk=SimpleNamespace(rounds=rounds), questions=questions, seen=seen, momentless=np.isin(np.arange(count), momentless)
-        )
-
-    assert np.flatnonzero(_remembered(run(1), come, left)).tolist() == list(range(2, SLOWEST + 1))
-    assert np.flatnonzero(_remembered(run(2, [3]), come, left)).tolist() == [2, *range(4, SLOWEST + 2)]
-    assert not _remembered(run(3), come, left).any()
+    come = np.linspace(FAR + 1, FAR + 0.1, SLOWEST + 2)
+    come[0], kept = FAR - 0.1, 2 * LEFT / come
+    kept[1] /= 4
+    assert np.flatnonzero(_has_way_left(Far(come), kept)).tolist() == list(range(2, SLOWEST + 1))
+    assert np.flatnonzero(_has_way_left(Far(come, 2, [3]), kept)).tolist() == [2, *range(4, SLOWEST + 2)]
+    assert not _has_way_left(Far(come, 3), kept).any()
 
 
 def test_a_moment_that_does_not_exist_is_untrusted_and_tells_nothing_of_others():

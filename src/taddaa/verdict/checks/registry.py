@@ -34,7 +34,7 @@ ALL: tuple[Checker, ...] = (
 )
 PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
-STALLED = 0.9
+STALLED, CLEARLY = 0.9, 1.01  # of the value before; of the cutoff
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -47,7 +47,7 @@ def examine(run: Run, checkers: Iterable[Checker] = ALL) -> list[Check]:
 def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, float]) -> bool:
     """Something still moves or remembers, and more iterations may cure it.
 
-    Where doubling the way has lessened nothing (`before` has each check's value at the look before), the next doubling will not
+    Where doubling the way has lessened nothing (`before` has what had failed at the look before), the next doubling will not
     either; and where part of the target is too narrow, memory is not cured by it, so that two looks are enough.
     """
     checks = list(checks)
@@ -57,6 +57,11 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     if looks >= 2 and any(check.slow_for_good for check in checks):
         wanting = [check for check in wanting if not check.only_zero]
     return bool(wanting)
+
+
+def failures(checks: Iterable[Check]) -> dict[str, float]:
+    """The values of checks that failed, and not only just: what fails by chance need not be worse than before to be worth another look."""
+    return {check.name: float(check.value) for check in checks if not check.passed and check.value > CLEARLY * check.cutoff}
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:

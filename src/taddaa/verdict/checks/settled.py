@@ -43,14 +43,14 @@ class Settled(Checker):
     def examine(self, run: Run) -> Check:
         snapshots = run.seen.snapshots
         early, late = _ends(len(snapshots))
-        found, drift, ways = [], [], []
+        found, drift, kept = [], [], []
         for piece in (piece for group in run.questions.groups for piece in group.pieces()):
             window = piece.window([snapshot.quantities for snapshot in snapshots])
             pooled = window[:, 1:].reshape(-1, window.shape[-1])
             score = piece.functional.score(window, pooled)
             more = gained(score, early, late)
             found.append(mean_z(more))
-            ways.append(way(score, piece.functional.score(piece.window([run.seen.origin.quantities]), pooled)))
+            kept.append(remembered(score[:, 1:]))
             drift.append(np.abs(more.mean(axis=0)) > DRIFT * score[:, 1:].std(axis=(0, 1)))
         along = np.stack([snapshot.positions @ run.directions for snapshot in snapshots], axis=1)
         hidden = [gained(along, early, late), gained((along - along.mean(axis=(0, 1))) ** 2, early, late)]
@@ -59,7 +59,7 @@ class Settled(Checker):
         large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
         z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
-        stern = _not_there_yet(run, early, late) & (z > RESTLESS) | _remembered(run, *np.concatenate(ways, axis=1))
+        stern = _not_there_yet(run, early, late) & (z > RESTLESS) | _has_way_left(run, np.concatenate(kept))
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
@@ -90,13 +90,10 @@ def _not_there_yet(run: Run, early: list[int], late: list[int]) -> np.ndarray:
     found = np.zeros(len(run.judgement.reference), bool)
     if run.walk.rounds > 1:
         return found
-    estimates = run.summaries[:, 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        come = (estimates.mean(axis=0) - run.judgement.reference) / run.judgement.unit
-        going = (estimates[late].mean(axis=0) - estimates[early].mean(axis=0)) / run.judgement.unit
-    far = np.where(run.momentless | ~np.isfinite(come), 0.0, np.abs(come))
-    found[np.argsort(-far)[:FURTHEST]] = True
-    return found & (far > FAR) & (going * come > 0)
+    estimates, come = run.summaries[:, 0], _come(run)
+    going = estimates[late].mean(axis=0) - estimates[early].mean(axis=0)
+    found[np.argsort(-np.abs(come))[:FURTHEST]] = True
+    return found & (np.abs(come) > FAR) & (going * come > 0)
 
 
 def _with_the_rest_of_their_arrays(run: Run, named: np.ndarray) -> np.ndarray:
@@ -106,31 +103,35 @@ def _with_the_rest_of_their_arrays(run: Run, named: np.ndarray) -> np.ndarray:
     return named | (share > MOST)[arrays]
 
 
-def way(score: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """How far each row has come since the start, in standard deviations, and what is left to go at least: (2, k).
-
-    A quantity that is slow goes on as slowly as it forgets, so what is left is how far it came times what a chain remembers; over half
-    of the round, less some standard errors. A drift that so slow a quantity has within a round hides in its spread.
-    """
-    late = score[:, 1:]
-    centre, spread = late.mean(axis=(0, 1)), late.std(axis=(0, 1))
+def remembered(score: np.ndarray) -> np.ndarray:
+    """What chains surely remember of each row over half of the round, (k,) of (N, W, k): a correlation, less some standard errors."""
+    half = score.shape[1] // 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        come = np.abs(start.mean(axis=(0, 1)) - centre) / spread
-        late = (late - centre) / spread
-        half = late.shape[1] // 2
-        products = (late[:, : late.shape[1] - half] * late[:, half:]).mean(axis=1)
-        memory = products.mean(axis=0) - SURE * products.std(axis=0, ddof=1) / np.sqrt(len(products))
-    return np.nan_to_num(np.stack([come, come * np.maximum(memory, 0.0)]), posinf=0.0)
+        late = (score - score.mean(axis=(0, 1))) / score.std(axis=(0, 1))
+    products = (late[:, : late.shape[1] - half] * late[:, half:]).mean(axis=1)
+    sure = products.mean(axis=0) - SURE * products.std(axis=0, ddof=1) / np.sqrt(len(products))
+    return np.maximum(np.nan_to_num(sure), 0.0)
 
 
-def _remembered(run: Run, come: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """In the first two rounds, of the quantities that have come furthest the rows (a mask) that have some way left."""
+def _has_way_left(run: Run, kept: np.ndarray) -> np.ndarray:
+    """In the first two rounds, of the quantities that have come furthest the rows (a mask) that have some way left.
+
+    What is slow goes on as slowly as it forgets: what is left is about as much of its way as its chains remember. A drift that so slow a
+    quantity has within a round hides in its spread.
+    """
     if run.walk.rounds > 2:
-        return np.zeros(len(come), bool)
-    furthest = _worst_of_quantity(run, np.where(run.momentless, 0.0, come))
-    far = np.zeros(len(furthest))
+        return np.zeros(len(kept), bool)
+    come = np.abs(_come(run))
+    furthest, far = _worst_of_quantity(run, come), np.zeros(run.seen.snapshots[-1].quantities.shape[1])
     far[np.argsort(-furthest)[:SLOWEST]] = 1.0
-    return (run.questions.per_row(far * (furthest > FAR)) > 0) & (left > LEFT) & ~run.momentless
+    return (run.questions.per_row(far * (furthest > FAR)) > 0) & (come * kept > LEFT)
+
+
+def _come(run: Run) -> np.ndarray:
+    """How far each row has come since the start, in standard deviations or log variance; 0 where that is unknown or has no moment."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        come = (run.summaries[:, 0].mean(axis=0) - run.judgement.reference) / run.judgement.unit
+    return np.where(run.momentless | ~np.isfinite(come), 0.0, come)
 
 
 def _worst_of_quantity(run: Run, each: np.ndarray) -> np.ndarray:
