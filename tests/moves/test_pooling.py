@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
-from taddaa.moves.bend import Bend
+from taddaa.moves.bend import CAP, Bend
 from taddaa.moves.pooling import Shape, _least_squares, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
@@ -113,22 +112,32 @@ def test_least_squares_are_those_of_numpy_and_bear_columns_that_coincide():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_gradients_show_who_is_narrowed_by_a_driver_and_who_is_not(seed):
-    """The first coefficient in its standard errors, as SciPy has it; of a coordinate that the driver does not touch, nothing."""
+    """Of a coordinate that the driver does not touch, or only shifts, nothing."""
     x, g = states(200, seed, least=-1.2)
     rng = np.random.default_rng([seed, 1])
-    other = rng.standard_normal(200) / np.sqrt(5)
-    u, r = np.column_stack([x, other]), np.column_stack([g, -5 * other + 0.3 * rng.standard_normal(200)])
-    sure = [narrowing(u, r[:, i], i, u[:, 0], [1]) for i in range(2, 2 + GROUPS)]
-    assert min(sure) > 20
-    assert abs(narrowing(u, r[:, -1], GROUPS + 2, u[:, 0], [1])) < 4
+    alone, shifted = rng.standard_normal((2, 200)) / np.sqrt(5)
+    u = np.column_stack([x, alone, shifted + 0.8 * x[:, 0]])
+    r = np.column_stack([g, -5 * alone, -5 * shifted]) + 0.3 * rng.standard_normal(u.shape)
+    driver = np.array([0])
+    assert min(narrowing(u, r[:, i], i, u[:, 0], [1], driver) for i in range(2, 2 + GROUPS)) > 15
+    assert max(abs(narrowing(u, r[:, i], i, u[:, 0], [1], driver)) for i in (GROUPS + 2, GROUPS + 3)) < 4.5
+    assert narrowing(u[:20], r[:20, 2], 2, u[:20, 0], [1], driver) == 0  # too few to tell
 
 
-def test_how_sure_a_narrowing_is_agrees_with_scipy():
-    """Where weights are equal and no other column matters, it is the t value of a line."""
+def test_how_sure_a_narrowing_is_agrees_with_weighted_least_squares():
+    """The t value of told · u_i, with the precisions that it finds as weights, by NumPy's own algebra."""
     rng = np.random.default_rng(3)
-    u, along = rng.standard_normal((300, 2)), np.zeros(300)
-    u[:, 0] -= u[:, 0].mean()
-    r = -0.4 * u[:, 0] + 0.7 * rng.standard_normal(300)
-    line = stats.linregress(u[:, 0], -r)
-    # With told = 1 the drivers' columns and the data's coincide and share the slope: half of it, with half of its error.
-    assert narrowing(u, r, 0, along, []) == pytest.approx(line.slope / line.stderr, rel=0.02)
+    x = rng.standard_normal((300, 3))
+    told = np.exp(-2 * 0.4 * x[:, 0])
+    r = -(0.5 * told + 0.3) * x[:, 1] + 0.2 * x[:, 0] + 0.8 * rng.standard_normal(300)
+    found = narrowing(x, r, 1, 0.4 * x[:, 0], [], np.array([0]))
+    columns = np.column_stack([told * x[:, 1], told, x[:, 1], np.ones(300), x[:, 0]])
+    weight = np.ones(300) / np.sqrt(told)
+    for _ in range(4):
+        beta = np.linalg.lstsq(columns * weight[:, None], -r * weight, rcond=None)[0]
+        weight = 1 / np.sqrt(np.exp(-2 * CAP * np.tanh(0.4 * x[:, 0] / CAP)) * beta[0] + beta[2])
+    fit = columns * weight[:, None]
+    rest = -r * weight - fit @ beta
+    error = np.sqrt(np.linalg.inv(fit.T @ fit)[0, 0] * rest @ rest / 295)
+    assert beta[2] > 0
+    assert found == pytest.approx(beta[0] / error, rel=0.02)

@@ -97,7 +97,10 @@ def test_a_hierarchy_leans_on_its_mean():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_children_that_the_data_know_well_are_straightened_with_their_siblings(seed):
-    """The sizes of their gradients hardly follow the driver in the mouth; left out, any of them would close the neck to all."""
+    """The sizes of their gradients hardly follow the driver in the mouth; left out, any of them would close the neck to all.
+
+    Three coordinates are no siblings, though the driver shifts one of them.
+    """
     rng = np.random.default_rng([seed, 8])
     groups, chains = 30, 194
     information = np.geomspace(0.7, 40, groups)
@@ -106,10 +109,10 @@ def test_children_that_the_data_know_well_are_straightened_with_their_siblings(s
     precision = np.exp(-2 * log_tau)[:, None] + information
     place = (np.exp(-2 * log_tau)[:, None] * mu[:, None] + information * data) / precision
     theta = place + rng.standard_normal((chains, groups)) / np.sqrt(precision)
-    alone = rng.standard_normal((chains, 3))
+    alone = rng.standard_normal((chains, 3)) + log_tau[:, None] * np.array([0, 0, 0.7])
 
     def logdensity(x):
-        log_tau, mu, theta, alone = x[0], x[1], x[2 : 2 + groups], x[2 + groups :]
+        log_tau, mu, theta, alone = x[0], x[1], x[2 : 2 + groups], x[2 + groups :] - x[0] * jnp.array([0, 0, 0.7])
         prior = -(mu**2) / 2 - jnp.sum((theta - mu) ** 2) * jnp.exp(-2 * log_tau) / 2 - groups * log_tau - log_tau**2
         return prior - jnp.sum(information * (theta - data) ** 2) / 2 - alone @ alone / 2
 
@@ -124,6 +127,24 @@ def test_children_that_the_data_know_well_are_straightened_with_their_siblings(s
     assert bend is not None
     children = np.asarray(bend.levels).sum(axis=0) > 0
     assert children[2:-3].all() and not children[0] and not children[-3:].any()
+
+
+def test_siblings_keep_children_of_their_own():
+    """0 drives twelve scales, and four of these drive two more each: all are straightened, in two turns."""
+    rng = np.random.default_rng(9)
+
+    def logdensity(x):
+        scales, more = x[1:13], x[13:].reshape(4, 2)
+        outer = -0.5 * x[0] ** 2 / 0.36 - 0.5 * jnp.sum(scales**2) * jnp.exp(-2 * x[0]) - 12 * x[0]
+        return outer - 0.5 * jnp.sum(more**2 * jnp.exp(-2 * scales[:4, None])) - 2 * jnp.sum(scales[:4])
+
+    top = 0.6 * rng.standard_normal((CHAINS, 1))
+    scales = np.exp(top) * rng.standard_normal((CHAINS, 12))
+    more = np.exp(np.repeat(scales[:, :4], 2, axis=1)) * rng.standard_normal((CHAINS, 8))
+    bend = learn_bend(*with_gradients(logdensity, np.concatenate([top, scales, more], axis=1)))
+    assert bend is not None
+    children = np.asarray(bend.levels).sum(axis=0) > 0
+    assert children[13:].all() and children[1:13].sum() >= 11 and not children[0]
 
 
 def test_drivers_of_drivers():

@@ -237,10 +237,26 @@ def test_what_turns_is_tied_to_what_it_turns_away_from():
 
 
 def test_where_nearly_all_of_an_array_moves_the_rest_does():
-    groups = [SimpleNamespace(labels=[f"U[{i}]" for i in range(8)] + ["s"]), SimpleNamespace(labels=[f"V[{i}]" for i in range(4)])]
-    run = SimpleNamespace(questions=SimpleNamespace(groups=groups))
-    named = np.array([True] * 7 + [False, False] + [True] * 3 + [False])
-    assert _with_the_rest_of_their_arrays(run, named).tolist() == [True] * 8 + [False] + [True] * 3 + [False]
+    """But not of a vector that is all there is, nor of covariances, which belong to two."""
+
+    def with_rest(named, *groups):
+        made = [SimpleNamespace(labels=labels, functional=SimpleNamespace(label=label)) for label, labels in groups]
+        run = SimpleNamespace(questions=SimpleNamespace(groups=made))
+        return _with_the_rest_of_their_arrays(run, np.array(named)).tolist()
+
+    elements = [f"U[{i},0]" for i in range(8)]
+    named = [True] * 7 + [False]
+    others = ("mean", ["s", "V[0]", "V[1]"]), ("covariance", ["U[0,0], V[0]"])
+    assert with_rest([*named, False, True, False, False], ("variance", elements), *others) == [True] * 8 + [False, True, False, False]
+    assert with_rest(named, ("mean", elements)) == named
+
+
+def test_a_constant_is_not_on_its_way():
+    """Its spread is rounding, of which its start is many away."""
+    for value in (0.1, 1.3, 7.7):
+        report = diagnose(Target(lambda x: -0.5 * x @ x, 2), Gaussian(np.zeros(2), np.ones(2)),
+            functionals=[Mean(), Mean(of=lambda x, value=value: value + 0 * x[0])], settings=Settings(budget=1, chains=50))  # fmt: skip
+        assert check_of(report, "settled").passed
 
 
 def ar1(rng, memory, chains=300):

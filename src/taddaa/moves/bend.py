@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-CAP = 30.0  # |v| at most: far beyond what was seen of the drivers, widths go on no further
+CAP = 20.0  # |v| at most: far beyond what was seen of the drivers, widths go on no further
 
 
 class Bend(NamedTuple):

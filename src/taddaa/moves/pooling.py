@@ -21,6 +21,7 @@ MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, a
 CLEARLY = 2.0  # standard errors
 RIDGE, LEAST_STEEP = 1e-10, 1e-3
 EXACT = 1e-3  # of the gradients: what a regression leaves is not taken to be less
+LEAST_FREEDOM = 20  # degrees of freedom, to be sure of anything
 REPEATS = 4  # of the regression, whose weights are the precisions that it finds
 
 
@@ -160,16 +161,21 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
     return [_Child(*child) for child in zip(*parts, strict=True)]
 
 
-def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: list[int]) -> float:
-    """How surely the precision of the i-th, whose gradients are r (n,), is in part that of drivers at v = `along`: in standard errors."""
+def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: list[int], drivers: np.ndarray) -> float:
+    """How surely the precision of the i-th, whose gradients are r (n,), is in part that of drivers at v = `along`: in standard errors.
+
+    Of 0, where states are too few to tell it from what merely leans on the drivers.
+    """
     told = np.exp(-2 * CAP * np.tanh(along / CAP))
-    columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.zeros((1, 0), int))
+    columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.array([drivers], int))
+    freedom = len(r) - columns.shape[2]
+    if freedom < LEAST_FREEDOM:
+        return 0.0
     found, precision = _regressed(columns, r[None], told, count)
-    weighed = columns[0] / np.sqrt(precision[0])[:, None]
-    wanted = -r / np.sqrt(precision[0])
+    weighed, wanted = columns[0] / np.sqrt(precision[0])[:, None], -r / np.sqrt(precision[0])
     rest = np.sum((wanted - weighed @ found[0]) ** 2) + EXACT**2 * np.sum(wanted**2)
-    spread = np.linalg.pinv(weighed.T @ weighed)[0, 0] * rest / max(len(r) - weighed.shape[1], 1)
-    return float(found[0, 0] / np.sqrt(max(spread, 1e-300)))
+    alone = weighed[:, 0] - weighed[:, 1:] @ _least_squares(weighed[:, 1:], weighed[:, 0])  # what only this column tells
+    return float(found[0, 0] * np.sqrt(np.sum(alone**2) * freedom / max(rest, 1e-300)))
 
 
 def _columns(u: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:

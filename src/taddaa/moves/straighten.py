@@ -125,23 +125,35 @@ def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.nda
 def with_siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.ndarray, left: np.ndarray) -> np.ndarray:
     """And whom a driver of many narrows too, though the sizes of their gradients do not show it where the chains are.
 
-    One that is left out keeps the neck closed for all. A regression on both precisions (`pooling`) sees what sizes hide. Siblings drive
-    nobody: they seem to drive each other because the same driver drives them.
+    One that is left out keeps the neck closed for all. A regression on both precisions (`pooling`) sees what sizes hide. Siblings do
+    not drive each other: they seem to because the same driver drives them.
     """
     found, drives = stretches.copy(), stretches.any(axis=1)
     families, of_family = np.unique(stretches[:, stretches.any(axis=0) & ~drives], axis=1, return_inverse=True)
-    counts = np.bincount(of_family.ravel(), minlength=families.shape[1])
+    large = families[:, np.bincount(of_family.ravel(), minlength=families.shape[1]) > LEAST_HUB].T
     others = left & (stretches.sum(axis=1) <= LEAST_HUB)
-    for k in np.argsort(-counts, kind="stable")[: int(np.sum(counts > LEAST_HUB))]:
-        drivers, members = families[:, k], ~drives & (stretches == families[:, [k]]).all(axis=0)
-        at, others = u[:, drivers], others & ~drivers & ~members
-        slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, members] - size[:, members].mean(axis=0), rcond=None)[0]
+    for drivers in large:  # whose members have no other
+        others &= drives | ~(stretches == drivers[:, None]).all(axis=0)
+    for drivers in large:
+        family = ~drives & (stretches == drivers[:, None]).all(axis=0)
+        at = u[:, drivers]
+        slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, family] - size[:, family].mean(axis=0), rcond=None)[0]
         along = -0.5 * at @ np.median(slopes, axis=1)
-        for i in np.flatnonzero(others):
-            leans = [lean for lean in _leans_on(u, r[:, i], -2 * along, int(i), left) if not drivers[lean]]
-            if narrowing(u, r[:, i], int(i), along, leans) > SURELY:
-                found[i], found[drivers, i], others[i] = False, True, False
+        for i in np.flatnonzero(others & ~drivers).tolist():
+            leans = [lean for lean in _leans_on(u, r[:, i], -2 * along, i, left) if not drivers[lean]]
+            sure = narrowing(u, r[:, i], i, along, leans, np.flatnonzero(drivers)) > SURELY
+            if sure and not (_driven_by(i, found) & drivers).any():
+                found[drivers, i], family[i], others[i] = True, True, False
+        found[np.ix_(family, family)] = False
     return found
+
+
+def _driven_by(i: int, stretches: np.ndarray) -> np.ndarray:
+    """Whom the i-th drives, and whom these drive, and so on."""
+    driven, before = stretches[i], np.zeros_like(stretches[i])
+    while (driven != before).any():
+        driven, before = driven | stretches[driven].any(axis=0), driven
+    return driven
 
 
 def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
