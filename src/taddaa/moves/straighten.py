@@ -166,13 +166,14 @@ def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left
     cut = 3 * np.median(np.abs(r * weight))
     y = -np.clip(r * weight, -cut, cut) if cut > 0 else -r * weight
     features = u * stiff[:, None]
+    squares = np.sum(features**2, axis=0)
     chosen: list[int] = [i]
     for _ in range(MOST_SHIFTING):
-        base = np.column_stack([stiff, weight, weight * u[:, i], features[:, chosen]])
-        rest = y - base @ np.linalg.lstsq(base, y, rcond=None)[0]
-        others = features - base @ np.linalg.lstsq(base, features, rcond=None)[0]
-        spread = np.linalg.norm(others, axis=0) * np.linalg.norm(rest)
-        share = np.where(left & (spread > 1e-9), (others.T @ rest) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
+        base = np.linalg.qr(np.column_stack([stiff, weight, weight * u[:, i], features[:, chosen]]))[0]
+        rest, known = y - base @ (base.T @ y), base.T @ features
+        size = squares - np.sum(known**2, axis=0)  # of what the base leaves of the features
+        spread = np.sqrt(np.maximum(size, 0.0)) * np.linalg.norm(rest)
+        share = np.where(left & (size > 1e-9 * squares) & (spread > 1e-9), (features.T @ rest) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
         share[chosen] = 0.0
         k = int(np.argmax(share))
         if share[k] < max(0.1, float(chi2_upper_quantile(0.05 / len(left) ** 2, 1)) / len(u)):
