@@ -23,7 +23,7 @@ RIDGE, MOST_STEPS = 1e-3, 60
 HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
 ROOMS = (16, 64, LARGEST)  # for drivers
 SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
-LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.4, 4.0  # of the held-out loss, or as a part of it, and in standard errors
+LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.2, 4.0  # of the held-out loss, or as a part of it, and in standard errors
 
 
 class Edges(NamedTuple):
