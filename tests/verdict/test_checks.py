@@ -254,8 +254,9 @@ def test_where_nearly_all_of_an_array_moves_the_rest_does():
 def test_a_constant_is_not_on_its_way():
     """Its spread is rounding, of which its start is many away."""
     for value in (0.1, 1.3, 7.7):
-        report = diagnose(Target(lambda x: -0.5 * x @ x, 2), Gaussian(np.zeros(2), np.ones(2)),
-            functionals=[Mean(), Mean(of=lambda x, value=value: value + 0 * x[0])], settings=Settings(budget=1, chains=50))  # fmt: skip
+        asked = [Mean(), Mean(of=lambda x, value=value: value + 0 * x[0])]
+        target, fit = Target(lambda x: -0.5 * x @ x, 2), Gaussian(np.zeros(2), np.ones(2))
+        report = diagnose(target, fit, asked, settings=Settings(budget=1, chains=50))
         assert check_of(report, "settled").passed
 
 
