@@ -10,6 +10,7 @@ from scipy import stats
 
 from taddaa import DiagnosisError, Draws, Fisher, Gaussian, Mean, Quantile, Settings, Target, Variance, diagnose
 from taddaa.formulas.zscore import mean_z
+from taddaa.verdict.checks.registry import failures, worth_running_on
 from taddaa.verdict.checks.run import Run
 from taddaa.verdict.checks.settled import (
     FAR,
@@ -279,6 +280,19 @@ def test_what_forgets_is_not_said_to_remember():
     rng = np.random.default_rng(2)
     assert np.mean([remembered(ar1(rng, 0.0)) > 0 for _ in range(400)]) < 0.03
     assert np.all(remembered(np.ones((20, 16, 2))) == 0)  # a constant has nothing to remember
+
+
+def test_only_what_clearly_failed_before_can_have_stalled():
+    """A chance failure after a pass, or after one at the cutoff, is worth another look; one that has lessened nothing is not."""
+
+    def settled(value, cutoff=3.0):
+        return SimpleNamespace(
+            name="settled", value=value, cutoff=cutoff, passed=value <= cutoff, more_iterations=True, slow_for_good=False, only_zero=False
+        )
+
+    assert failures([settled(2.0)]) == failures([settled(3.0 + 1e-9)]) == {}
+    for before, onward in ((2.0, True), (3.0 + 1e-9, True), (3.2, False), (4.0, True)):
+        assert worth_running_on([settled(3.3)], 3, failures([settled(before)])) == onward
 
 
 class Far:
