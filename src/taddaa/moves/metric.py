@@ -81,6 +81,11 @@ def place_of(metric: Metric, w):
     return metric.bend.forward(w) if isinstance(metric, Bent) else (w, 0.0)
 
 
+def gradient_at(metric: Metric, w, x, gradient):
+    """The gradient (of the density there) in the coordinates of a chain that stands at w and is at x, from that in x; in JAX."""
+    return metric.bend.back(w, x, gradient) if isinstance(metric, Bent) else gradient
+
+
 def places_of(metric: Metric, w: np.ndarray) -> np.ndarray:
     """Where chains are that stand at the rows of `w`."""
     return metric.bend.on_host().forward(w)[0] if isinstance(metric, Bent) else w

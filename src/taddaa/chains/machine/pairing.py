@@ -9,7 +9,7 @@ import numpy as np
 
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
-from ...moves.metric import Metric, on_host, place_of, places_of
+from ...moves.metric import Metric, gradient_at, on_host, place_of, places_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
@@ -36,13 +36,8 @@ class Frame(NamedTuple):
     centre: Any
 
 
-def placed_at(frame: Frame, v):
-    """Where a chain that stands at v is in the user's flat space, and log |dx/dw|."""
-    return place_of(frame.metric, frame.centre + frame.metric.push(v))
-
-
 def places(frame: Frame, positions: np.ndarray) -> np.ndarray:
-    """The same for the rows of an array, without the stretch; on the host."""
+    """Where chains that stand at the rows of an array are in the user's flat space; on the host."""
     metric = on_host(frame.metric)
     return places_of(metric, np.asarray(frame.centre, float) + metric.push(positions))
 
@@ -57,13 +52,12 @@ def pair_program(target: Target) -> Callable:
 
     @jax.jit
     def advance(pairs: Pairs, length, noise: PairNoise, frame: Frame, step, alone, data):
-        def here(v):
-            x, stretched = placed_at(frame, v)
-            return density(x, data) + stretched
-
         def evaluate_one(v) -> Point:
-            value, slope = jax.value_and_grad(here)(v)
-            return Point(v, value, slope, slope)
+            w = frame.centre + frame.metric.push(v)
+            x, stretched = place_of(frame.metric, w)
+            value, gradient = jax.value_and_grad(density)(x, data)
+            slope = frame.metric.pull(gradient_at(frame.metric, w, x, gradient))
+            return Point(v, value + stretched, slope, slope)
 
         def iterate(i, carried):
             pairs, told = carried

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
-from ...moves.metric import Metric, place_of
+from ...moves.metric import Metric, gradient_at, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
@@ -68,15 +68,13 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
         is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
         summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
 
-        def here(w):
-            x, stretched = place_of(metric, w)
-            return density(x, data) + stretched
-
         def evaluate_one(w) -> Point:
+            x, stretched = place_of(metric, w)
             if not kernel.uses_gradient:
-                return Point(w, here(w), jnp.zeros_like(w), jnp.zeros_like(w))
-            value, gradient = jax.value_and_grad(here)(w)
-            return Point(w, value, gradient, metric.pull(gradient))
+                return Point(w, density(x, data) + stretched, jnp.zeros_like(w), jnp.zeros_like(w))
+            value, gradient = jax.value_and_grad(density)(x, data)
+            gradient = gradient_at(metric, w, x, gradient)
+            return Point(w, value + stretched, gradient, metric.pull(gradient))
 
         def iterate(i, carried):
             chains, told = carried
