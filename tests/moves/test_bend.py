@@ -11,9 +11,12 @@ from scipy import stats
 from test_kernel import detailed_balance_error
 
 from known import Known, run_chains
-from taddaa import HMC, MALA, RWMH, Barker
+from taddaa import HMC, MALA, RWMH, Barker, Target
+from taddaa.chains.machine.engine import Engine
+from taddaa.chains.machine.meter import Meter
 from taddaa.moves.bend import CAP, Bend
 from taddaa.moves.metric import Bent, as_covariance, entered_point, leave, places_of
+from taddaa.problem.target import flat_values
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,26 @@ def test_there_and_back(spread):
     for mine, theirs in zip(leave(metric, *entered[:3]), (x, value, gradient), strict=True):
         close(mine, theirs)
     close(places_of(metric, w), x)
+    close(jax.vmap(bend.back)(w, x, gradient), inside[1])
+
+
+def test_the_generator_is_that_of_its_definition():
+    """Of parameters under a map, against JAX's own Hessians; one that depends on two coordinates has none."""
+    bend = some_bend()
+    constrain = lambda x: {"a": jnp.exp(x[1]), "b": x[2] ** 3, "both": x[0] * x[3], "c": x[3:]}  # noqa: E731
+    rng = np.random.default_rng(3)
+    factor, w, g = rng.standard_normal((5, 5)), *rng.standard_normal((2, 45, 5))
+    matrix = factor @ factor.T
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 5, constrain=constrain)
+    viewer = Engine(target, Barker(), 50, 0, "float64", Meter(), 1).viewer
+    drift, square = viewer.generator(w, g, Bent(bend, factor))
+    flat = lambda w: flat_values(constrain(bend.forward(w)[0]))  # noqa: E731
+    slopes, bends = np.array(jax.vmap(jax.jacobian(flat))(w)), np.array(jax.vmap(jax.hessian(flat))(w))
+    right = np.einsum("nkde,de->nk", bends, matrix) + np.einsum("nkd,de,ne->nk", slopes, matrix, g)
+    assert np.isnan(drift[:, 2]).all() and np.isnan(square[:, 2]).all()
+    for mine, theirs in ((drift, right), (square, np.einsum("nkd,de,nke->nk", slopes, matrix, slopes))):
+        size = np.abs(theirs).max(axis=0)
+        np.testing.assert_allclose((mine / size)[:, [0, 1, 3, 4]], (theirs / size)[:, [0, 1, 3, 4]], atol=1e-6)
 
 
 def test_the_slope_at_the_middle():

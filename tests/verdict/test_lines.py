@@ -1,16 +1,12 @@
 """Features along curves and along common directions: mean zero, right coverage, and nothing narrowed by what is not so."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 from taddaa import Gaussian, Mean, Quantile, Target, Variance, diagnose
-from taddaa.chains.machine.engine import Engine
-from taddaa.chains.machine.meter import Meter
 from taddaa.formulas.interval import log_variance_bonett, mean_interval, narrower, quantile_interval
-from taddaa.moves.kernel import Barker
 from taddaa.moves.metric import Dense
 from taddaa.verdict import lines, stein
 
@@ -118,26 +114,6 @@ def test_what_is_left_in_tails_that_no_chain_has_seen():
         held += [mean.lower[0] <= np.exp(0.5) <= mean.upper[0], variance.lower[0] <= np.log((np.e - 1) * np.e) <= variance.upper[0]]
     assert np.all(held >= stats.binom.ppf(1e-3, 80, level)), held
     assert min(widths) > 0.33
-
-
-def engine(constrain):
-    target = Target(lambda x: -0.5 * jnp.sum(x**2), 3, constrain=constrain)
-    return Engine(target, Barker(), 50, 0, "float64", Meter(), 1)
-
-
-def test_the_generator_is_that_of_its_definition():
-    """Against JAX's own Hessian."""
-    constrain = lambda x: {"a": x[0] * jnp.exp(x[1]), "b": x[2] ** 3}  # noqa: E731
-    factor = np.array([[1.0, 0, 0], [0.4, 0.8, 0], [0.1, -0.3, 0.6]])
-    rng = np.random.default_rng(3)
-    x, g = rng.standard_normal((2, 45, 3))  # many blocks, the last not full
-    with jax.enable_x64(True):
-        drift, square = engine(constrain).viewer.generator(x, g, Dense(factor))
-        flat = lambda x: jnp.stack(list(constrain(x).values()))  # noqa: E731
-        slopes, bends = np.array(jax.vmap(jax.jacobian(flat))(x)), np.array(jax.vmap(jax.hessian(flat))(x))
-    matrix = factor @ factor.T
-    np.testing.assert_allclose(square, np.einsum("nkd,de,nke->nk", slopes, matrix, slopes), rtol=1e-9)
-    np.testing.assert_allclose(drift, np.einsum("nkde,de->nk", bends, matrix) + np.einsum("nkd,de,ne->nk", slopes, matrix, g), rtol=1e-9)
 
 
 def test_a_kink_is_noticed():

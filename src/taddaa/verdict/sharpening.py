@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 4 * 10**6  # in the positions used: fewer states of each chain in high dimension
 SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # states at which quantities' gradients are averaged; numbers in them
-MOST_CURVES = 3 * 10**8  # numbers that second derivatives of the quantities at all states have
+MOST_CURVES = 10**8  # numbers in the drivers' slopes at all states
 FEWEST_COMMON = 20  # dimensions, from which all quantities share features
 MOST_UNBALANCED = 0.05  # of the quantities, from which the forces as a whole are not to be believed
 
@@ -103,7 +103,7 @@ def gather(walk: "Walk", questions: Questions) -> Evidence | None:
     # At the round's beginning, whose states are not judged.
     directions = directions_of(walk.engine, first[0], questions, walk.metric, begun.quantities.shape[1], coordinates)
     # Of straightened coordinates all quantities are curved functions; elsewhere most are straight, and curves gain less than they cost.
-    curve = _curve(walk, late, positions, gradients) if isinstance(walk.metric, Bent) else None
+    curve = _curve(walk, walk.metric, late, positions, gradients) if isinstance(walk.metric, Bent) else None
     evidence = Evidence(positions, gradients, metric, coordinates, directions, curve=curve)
     return evidence if evidence.believed else None
 
@@ -120,20 +120,19 @@ def directions_of(
     return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 
-def _curve(walk: "Walk", late: "Sequence[Snapshot]", positions: np.ndarray, gradients: np.ndarray) -> lines.Projection | None:
-    """Of all quantities; zero where there is none, and None where second derivatives cost too much.
+def _curve(
+    walk: "Walk", metric: Bent, late: "Sequence[Snapshot]", positions: np.ndarray, gradients: np.ndarray
+) -> lines.Projection | None:
+    """Of all quantities; zero where there is none, and None where it costs too much.
 
     Only parameters have one: a user's function may have kinks, at which second derivatives do not tell all.
     """
     values, parameters = np.stack([snapshot.quantities for snapshot in late], axis=1), len(walk.engine.target.labels)
-    if values[..., :parameters].size * positions.shape[2] > MOST_CURVES:
+    if positions.size * metric.bend.select.shape[1] > MOST_CURVES:
         return None
     x, g = (part.reshape(-1, part.shape[2]) for part in (positions, gradients))
     drift, square = np.zeros_like(values), np.zeros_like(values)
-    try:  # what JAX cannot differentiate, as code on the host, gains nothing
-        found = walk.engine.viewer.generator(x, g, walk.metric)
-    except (ValueError, TypeError, NotImplementedError):
-        return None
+    found = walk.engine.viewer.generator(x, g, metric)
     for whole, part in zip((drift, square), found, strict=True):
         whole[..., :parameters] = part.reshape(*values.shape[:2], parameters)
     with np.errstate(all="ignore"):

@@ -252,7 +252,7 @@ class Engine:
         noise = lane.draw(length) if lane.noise is None else lane.noise
         lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data, self._arrived)
         lane.noise = lane.draw(following) if following else None  # while the program runs
-        return Told(*(np.asarray(part, float)[:length] for part in told))
+        return Told.read(np.asarray(told, float)[:length])
 
     @cached_property
     def _apart(self) -> bool:

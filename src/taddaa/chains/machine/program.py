@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Point, metropolis
@@ -43,6 +44,11 @@ class Told(NamedTuple):
     inside: Any  # (T,) how many these are
     log_step: Any  # (T,)
     moments: Any  # (T, 3, d), for ρ²
+
+    @staticmethod
+    def read(rows: np.ndarray) -> "Told":
+        """From one row an iteration: a program with one array to fill is compiled sooner."""
+        return Told(*rows[:, :3].T, rows[:, 3:].reshape(len(rows), 3, -1))
 
 
 class Programs(NamedTuple):
@@ -96,13 +102,13 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
             )
             position = jax.vmap(lambda w: place_of(metric, w)[0])(moved.point.position)
             shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
-            moments = summed(is_chain, shifted), summed(is_chain, shifted**2), jnp.sum(anchor.starts * shifted, axis=0)
-            latest = Told(jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step), jnp.stack(moments))
-            return moved, jax.tree.map(lambda path, value: path.at[i].set(value), told, latest)
+            each = is_chain[:, None] * shifted, is_chain[:, None] * shifted**2, anchor.starts * shifted
+            few = jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step)
+            latest = jnp.concatenate([jnp.stack(few), *(jnp.sum(part, axis=0) for part in each)])
+            return moved, told.at[i].set(latest)
 
         room, dim = noise.accept.shape[0], chains.point.position.shape[1]
-        empty = Told(*(jnp.zeros((room, *shape), dtype) for shape in [(), (), (), (3, dim)]))
-        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(empty)))
+        chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(jnp.zeros((room, 3 + 3 * dim), dtype))))
         return chains, place.whole(told)
 
     return Programs(evaluate, advance)
@@ -123,35 +129,6 @@ def quantities(target: Target, functions: tuple[Callable, ...], x, data):
     parameters = target.parameters(x, data)
     values = [jnp.ravel(jnp.asarray(call_with_data(function, parameters, data))) for function in functions]
     return jnp.concatenate([flat_values(parameters), *values])
-
-
-def generator_of(target: Target) -> Callable:
-    """Lf = ∇·(G∇f) + ∇f·G∇log π and Γf = ∇f·G∇f of each of the user's parameters f at blocks (b, n, d) of states: (b, n, k) each.
-
-    In the coordinates that chains walk in, with G = CCᵀ of a full metric: sums over the columns of C.
-    """
-
-    seen = with_own_constants(partial(quantities, target, ()))
-
-    @jax.jit
-    def generator(metric: Metric, positions, gradients, data):
-        factor = metric.factor  # type: ignore[union-attr]
-
-        def of(w):
-            return seen(place_of(metric, w)[0], data).astype(w.dtype)
-
-        def one(w, gradient):
-            def along(column):
-                (_, slope), (_, bend) = jax.jvp(lambda x: jax.jvp(of, (x,), (column,)), (w,), (column,))
-                return slope, bend
-
-            drift = jax.jvp(of, (w,), (factor @ (factor.T @ gradient),))[1]
-            slopes, bends = jax.vmap(along)(factor.T)  # all columns at once: what does not depend on them is made once
-            return jnp.sum(bends, axis=0) + drift, jnp.sum(slopes**2, axis=0)
-
-        return jax.lax.map(lambda block: jax.vmap(one)(*block), (positions, gradients))
-
-    return generator
 
 
 @jax.jit

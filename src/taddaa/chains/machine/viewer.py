@@ -9,15 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InputError
-from ...moves.metric import Metric, places_of
+from ...moves.generator import of_places
+from ...moves.metric import Bent, Metric, places_of
 from ...problem.constants import afresh, with_own_constants
 from ...problem.target import Target, call_with_data, first_line
 from .meter import Meter, watch_compiling
 from .placement import Placement
-from .program import generator_of, observer
+from .program import observer
 
 SLOPE_NUMBERS = 10**6  # that slopes are taken from, and at a time
-GENERATOR_ROWS = 4  # states whose second derivatives are taken at a time, along all directions at once
+DEPENDS_AT = 3  # states at which it is asked what a parameter depends on
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,28 @@ class Viewer:
                     total[part] += (seen[: len(part)] - seen[len(part) :]) / (2 * step[part, None])
         return total.T / len(states)
 
-    def generator(self, positions: np.ndarray, gradients: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in."""
-        program = self.target.compiled("generator", lambda: generator_of(self.target))
-        count, blocks = len(positions), -(-len(positions) // GENERATOR_ROWS)
-        padded = [np.concatenate([part, np.repeat(part[-1:], blocks * GENERATOR_ROWS - count, axis=0)]) for part in (positions, gradients)]
-        with watch_compiling(self.meter):
-            x, g = (self.place.everywhere(part.reshape(blocks, GENERATOR_ROWS, -1), self.dtype) for part in padded)
-            found = program(self.place.everywhere(metric, self.dtype), x, g, self.data)
-            drift, square = (np.asarray(part, float).reshape(blocks * GENERATOR_ROWS, -1)[:count] for part in found)
-        return drift, square
+    def generator(self, w: np.ndarray, gradients: np.ndarray, metric: Bent) -> tuple[np.ndarray, np.ndarray]:
+        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in.
+
+        NaN for a parameter that is a function of several of the flat coordinates. Of a function of one, derivatives are differences.
+        """
+        drift, square = of_places(metric.bend, np.asarray(metric.factor, float), w, gradients)
+        if self.target.constrain is None:
+            return drift, square
+        x = places_of(metric, w)
+        step = np.finfo(self.dtype).eps ** (1 / 4) * x.std(axis=0)
+        low, middle, high = (self.observe(x + way * step) for way in (-1, 0, 1))
+        alone = self._alone(x)
+        own, h = alone.argmax(axis=0), step[alone.argmax(axis=0)]
+        with np.errstate(all="ignore"):
+            slope, bend = (high - low) / (2 * h), (high - 2 * middle + low) / h**2
+            known = np.where(alone.sum(axis=0) == 1, 1.0, np.nan)
+            return known * (slope * drift[:, own] + bend * square[:, own]), known * slope**2 * square[:, own]
+
+    def _alone(self, x: np.ndarray) -> np.ndarray:
+        """On which flat coordinates (rows) the user's parameters (columns) depend, at some of the states `x`."""
+        found, spread = np.zeros((x.shape[1], len(self.target.labels)), bool), np.diag(x.std(axis=0))
+        for state in x[:: max(1, len(x) // DEPENDS_AT)][:DEPENDS_AT]:
+            seen = self.observe(np.concatenate([state[None], state + spread]))
+            found |= ~(np.abs(seen[1:] - seen[0]) <= 1e-9 * np.ptp(seen, axis=0))
+        return found
