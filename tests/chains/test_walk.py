@@ -37,7 +37,6 @@ def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():
     assert asked == [Dense] * 3 and walk.snapshots[0].iteration == T // 2  # at T/8, T/4 and T/2
     with jax.enable_x64(True):
         assert walk.could_be_straightened and isinstance(walk.metric, Dense)  # asked without being changed
-        asked.pop()
         walk.round()
         # At the end of the first round, and at a quarter and the half of the second, from where on states are judged.
         assert asked == [Dense] * 4 + [Bent] * 2

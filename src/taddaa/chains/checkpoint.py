@@ -25,7 +25,7 @@ from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 5
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 6
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
 WALKED = ("metric", "iteration", "proposals", "proposals_before", "rounds", "under_way", "traces", "snapshots", "path", "noted")

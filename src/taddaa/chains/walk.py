@@ -13,6 +13,7 @@ from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC
 from ..moves.metric import Bent, Metric, same_kind
 from ..moves.precondition import Preconditioner
+from ..moves.straighten import LEAST_GAIN
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
 from .edges import meets_an_edge
@@ -90,6 +91,7 @@ class Walk:
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
         self._edge_at: tuple[int, bool] = (-1, False)  # the iteration at which it was last asked, and the answer
+        self._better_at: tuple[int, Metric] = (-1, self.metric)
 
     def open(self) -> None:
         """To T/2, learning the metric on the way."""
@@ -178,8 +180,14 @@ class Walk:
 
     @property
     def newly_bent(self) -> bool:
-        """Whether the chains' coordinates were bent in the opening: they have not yet gone far in coordinates learnt while so."""
-        return isinstance(self.metric, Bent) and self.rounds == 1
+        """Whether the chains' coordinates were bent in the opening: they have not yet gone far in coordinates learnt while so.
+
+        Not where the map still gains little: then it has opened nothing that was closed to them.
+        """
+        if not isinstance(self.metric, Bent) or self.rounds != 1:
+            return False
+        better = self._better_metric()
+        return not isinstance(better, Bent) or float(better.bend.gain) >= LEAST_GAIN
 
     @property
     def seen(self) -> Seen:
@@ -202,14 +210,17 @@ class Walk:
         return not isinstance(self.metric, Bent) and isinstance(self._better_metric(), Bent)
 
     def _better_metric(self) -> Metric:
-        """From as few of the latest snapshots as give enough draws."""
+        """From as few of the latest snapshots as give enough draws; kept, because it is asked for more than once where they stand."""
+        if self._better_at[0] == self.iteration:
+            return self._better_at[1]
         kept = self._arrived()
         latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
         chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
         gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
-        return self.preconditioner.improved(self.metric, positions, gradients, chains)
+        self._better_at = (self.iteration, self.preconditioner.improved(self.metric, positions, gradients, chains))
+        return self._better_at[1]
 
     def _learn(self) -> None:
         """A better metric, if there is one; the chains are carried on under it."""

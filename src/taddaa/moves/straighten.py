@@ -66,7 +66,7 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
         return None
     whole = Divergence(u, r, found)
     shape = whole.shape(whole.minimise(fit))
-    return bend_of(pooled((before[0] - centre) / scale, before[1] * scale, shape), centre, scale)
+    return bend_of(pooled((before[0] - centre) / scale, before[1] * scale, shape), centre, scale)._replace(gain=jnp.asarray(gain.mean()))
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:

@@ -61,6 +61,7 @@ def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Pla
 
     own = with_own_constants(logdensity)
 
+    @partial(jax.jit, inline=True)  # JAX keeps the derivatives of what is jitted, for the next program
     def density(x, data):
         return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
 
