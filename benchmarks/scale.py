@@ -124,7 +124,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
 def compiled(case: Case):
     axes = {name: size for name, size in zip((AXIS, "rows"), case.shape, strict=True) if size > 1}
     mesh = Mesh(np.array(jax.devices()[: np.prod(case.shape)]).reshape(*axes.values()), tuple(axes))
-    program = programs_of(case.logdensity, Barker(), True, Placement(CHAINS, mesh)).advance
+    program = programs_of(Target(case.logdensity, case.dim, data=()), Barker(), Placement(CHAINS, mesh)).advance
     with jax.set_mesh(mesh):
         return program.lower(*arguments(case, mesh)).compile()
 

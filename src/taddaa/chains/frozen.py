@@ -63,6 +63,10 @@ class Frozen:
         both = [part for now in moved for part in (now.pair.first, now.pair.second)]
         return Point(*(np.concatenate(parts)[: len(points.position)] for parts in zip(*both, strict=True)))
 
+    def gradients_together(self, pairs: int, iterations: int) -> int:
+        """What `together` takes for so many pairs: lanes are full."""
+        return 2 * iterations * -(-pairs // self._lane) * self._lane
+
     def together(self, pair: Pair, since: np.ndarray, iterations: int) -> tuple[Pair, np.ndarray]:
         """Pairs, and for how long each has not met."""
         rows = _filled(len(since), self._lane).reshape(-1, self._lane)

@@ -25,7 +25,8 @@ from .walk import Progress, Walk
 STATES = 6  # k at which H is taken, at least a segment of the run apart (of 32): X is as many segments ahead
 PILOTS = 32  # pairs that tell how long the lag must be,
 LAG_LEVEL = 0.9  # so that such a share meets before corrections begin
-PILOT_SHARE, MOST_SHARE = 0.25, 1.5  # of the run's own gradients that pilots and pairs may take
+PILOT_SHARE, MOST_SHARE = 0.25, 2.0  # of the run's own gradients that pilots and pairs may take
+LAG_SHARE = 1.25  # of them that may be gone before corrections begin
 MOST_NUMBERS = 2 * 10**7  # in the states that are kept
 
 
@@ -51,7 +52,7 @@ def run_pairs(walks: list[Walk], seed: int, pairs: int, on_progress: Callable[[P
     frozen = Frozen(walks, seed, 7, spent.told_to(on_progress))
     points, chains = frozen.points, len(frozen.points.position)
     pilots = _Course(frozen, spent, points, partners(chains, min(PILOTS, pairs), seed), frozen.spacing)
-    course = _Course(frozen, spent, points, partners(chains, pairs, seed), pilots.spacing_needed())
+    course = _Course(frozen, spent, points, partners(chains, pairs, seed), min(pilots.spacing_needed(), spent.longest_spacing(pairs)))
     course.run()
     return course.paired()
 
@@ -71,6 +72,14 @@ class _Spent:
     def share(self) -> float:
         """Of the gradients of the run before."""
         return self.gradients / max(self._before, 1)
+
+    def pays_for(self, gradients: int) -> bool:
+        """Whether so many more may be taken."""
+        return self.gradients + gradients <= MOST_SHARE * self._before
+
+    def longest_spacing(self, pairs: int) -> int:
+        """Between states, with which X goes ahead and both go as far again: three chains' steps for each pair."""
+        return max(1, int((LAG_SHARE * self._before - self.gradients) / (3 * STATES * pairs)))
 
     def told_to(self, on_progress: Callable[[Progress], None] | None) -> Callable[[float], None]:
         def tell(acceptance: float) -> None:
@@ -110,7 +119,7 @@ class _Course:
     def affordable(self) -> bool:
         noted = sum(len(which) for which, _, _ in self._notes) + len(self.met) * len(self._notes)
         enough_memory = noted * self.first.position.shape[1] < MOST_NUMBERS
-        return self._spent.share < MOST_SHARE and enough_memory
+        return enough_memory and self._spent.pays_for(self._frozen.gradients_together(int(np.sum(~self.met)), self.lag))
 
     def take_down(self, *, corrects: bool) -> None:
         """L iterations on, with notes at each k."""
@@ -152,10 +161,13 @@ class _Course:
         flat = lambda part: part.reshape(-1, dim)  # noqa: E731
         metric, centre = jax.tree.map(np.asarray, self._frozen.frame)
         walked, gradients = centre + np.asarray(metric.push(flat(positions))), unpulled(metric, flat(slopes))
+        noted = np.arange(most) < filled[:, None]
+        places = np.tile(self._frozen.places(positions[:, 0])[:, None], (1, most, 1))
+        places[noted] = self._frozen.places(positions[noted])
         return Paired(
             walked.reshape(positions.shape),
             gradients.reshape(positions.shape),
-            self._frozen.places(flat(positions)).reshape(positions.shape),
+            places,
             weights,
             np.where(self.met, self.since, np.inf),
             self.lag,

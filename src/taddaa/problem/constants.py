@@ -23,20 +23,12 @@ def passing(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_own_constants(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays that returns one array, for programs that live on: it holds copies of the NumPy arrays it closes over.
-
-    It is traced once for arguments of the same kind, however many programs it is part of.
-    """
-    known: dict[Any, Callable[..., Any]] = {}
+    """A function of arrays that returns one array, for programs that live on: it holds copies of the NumPy arrays it closes over."""
 
     def inner(*arguments):
-        leaves, structure = jax.tree.flatten(arguments)
-        kind = structure, tuple(jax.typeof(leaf) for leaf in leaves), jax.config.jax_enable_x64  # type: ignore[attr-defined]
-        if kind not in known:
-            program = jax.make_jaxpr(lambda *arguments: jnp.asarray(function(*arguments)))(*arguments)
-            copies = [np.array(const) if isinstance(const, np.ndarray) else const for const in program.consts]
-            known[kind] = jaxpr_as_fun(type(program)(program.jaxpr, copies))
-        return known[kind](*leaves)[0]
+        program = jax.make_jaxpr(lambda *arguments: jnp.asarray(function(*arguments)))(*arguments)
+        copies = [np.array(const) if isinstance(const, np.ndarray) else const for const in program.consts]
+        return jaxpr_as_fun(type(program)(program.jaxpr, copies))(*jax.tree.leaves(arguments))[0]
 
     return inner
 

@@ -98,7 +98,7 @@ class Engine:
 
     def _compiled(self, kernel: Kernel) -> Programs:
         target, place = self.target, self._place
-        return target.compiled((kernel, place), lambda: programs_of(target.logdensity, kernel, target.data is not None, place))
+        return target.compiled((kernel, place), lambda: programs_of(target, kernel, place))
 
     def _block_of(self, kernel: Kernel) -> int:
         """Iterations in a block."""

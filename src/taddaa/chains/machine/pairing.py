@@ -10,11 +10,11 @@ import numpy as np
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
 from ...moves.metric import Metric, gradient_at, on_host, place_of, places_of
-from ...problem.constants import with_own_constants
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
 from .meter import watch_compiling
 from .placement import Placement
+from .program import density_of
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 20
@@ -45,10 +45,7 @@ def places(frame: Frame, positions: np.ndarray) -> np.ndarray:
 def pair_program(target: Target) -> Callable:
     """A block of iterations of pairs, for one log density; it also tells the mean acceptance probability of each iteration."""
 
-    own = with_own_constants(target.logdensity)
-
-    def density(x, data):
-        return jnp.asarray(own(x) if target.data is None else own(x, data), x.dtype)
+    density = density_of(target)
 
     @jax.jit
     def advance(pairs: Pairs, length, noise: PairNoise, frame: Frame, step, alone, data):

@@ -56,14 +56,24 @@ class Programs(NamedTuple):
     advance: Any
 
 
-def programs_of(logdensity: Callable, kernel: Kernel, has_data: bool, place: Placement) -> Programs:
-    """The compiled programs of a log density and a kernel. The Target keeps them: its second diagnosis compiles nothing."""
+def density_of(target: Target) -> Callable:
+    """The log density (x, data), in the precision of x. JAX keeps trace and derivatives of what is jitted, for all programs of a target."""
 
-    own = with_own_constants(logdensity)
+    def make() -> Callable:
+        own = with_own_constants(target.logdensity)
 
-    @partial(jax.jit, inline=True)  # JAX keeps the derivatives of what is jitted, for the next program
-    def density(x, data):
-        return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
+        @partial(jax.jit, inline=True)
+        def density(x, data):
+            return jnp.asarray(own(x) if target.data is None else own(x, data), x.dtype)
+
+        return density
+
+    return target.compiled("density", make)
+
+
+def programs_of(target: Target, kernel: Kernel, place: Placement) -> Programs:
+    """The compiled programs of a target and a kernel. The target keeps them: its second diagnosis compiles nothing."""
+    density = density_of(target)
 
     @jax.jit
     def evaluate(draws, data):
