@@ -122,4 +122,3 @@ class OnHost:
         a, _ = self.bend._conditional(u @ self.bend.select, np)
         slope = np.where(self.bent, slope * np.exp(-a), slope)
         return x, stretched, (slope - self.bend.said_of_drivers(u, w, slope, self.bent, np)) / self.bend.scale
-

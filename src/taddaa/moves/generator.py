@@ -29,9 +29,7 @@ def of_places(bend: Bend, factor: np.ndarray, w: np.ndarray, gradient: np.ndarra
         # Of z₁ = Σ A u and z₂ = Σ B u, on which a child's width and place depend.
         l1, l2 = lifted @ widths, lifted @ places
         g1, g2 = (np.einsum("ki,nki->ni", part, with_own) for part in (widths, places))
-        g11, g12, g22 = (
-            np.einsum("ki,nki->ni", one, between @ two) for one, two in ((widths, widths), (widths, places), (places, places))
-        )
+        g11, g12, g22 = (np.einsum("ki,nki->ni", one, between @ two) for one, two in ((widths, widths), (widths, places), (places, places)))
         mine = w[:, level]
         width, place, by1, by2, by11, by12, width1 = _child(bend, level, mine, at @ widths, at @ places)
         u[:, level] = mine * width + place

@@ -120,9 +120,7 @@ def directions_of(
     return np.where(np.isfinite(directions).all(axis=1, keepdims=True), directions, 0.0)
 
 
-def _curve(
-    walk: "Walk", metric: Bent, late: "Sequence[Snapshot]", positions: np.ndarray, gradients: np.ndarray
-) -> lines.Projection | None:
+def _curve(walk: "Walk", metric: Bent, late: "Sequence[Snapshot]", positions: np.ndarray, gradients: np.ndarray) -> lines.Projection | None:
     """Of all quantities; zero where there is none, and None where it costs too much.
 
     Only parameters have one: a user's function may have kinks, at which second derivatives do not tell all.

@@ -48,7 +48,8 @@ class Told(NamedTuple):
     @staticmethod
     def read(rows: np.ndarray) -> "Told":
         """From one row an iteration: a program with one array to fill is compiled sooner."""
-        return Told(*rows[:, :3].T, rows[:, 3:].reshape(len(rows), 3, -1))
+        probability, inside, log_step = rows[:, :3].T
+        return Told(probability, inside, log_step, rows[:, 3:].reshape(len(rows), 3, -1))
 
 
 class Programs(NamedTuple):
