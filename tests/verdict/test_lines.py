@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from taddaa import Gaussian, Mean, Quantile, Target, Variance, diagnose
-from taddaa.formulas.interval import log_variance_bonett, mean_interval, narrower, quantile_interval
+from taddaa.formulas.interval import log_variance_bonett, mean_interval, narrower, quantile_interval, with_unseen_tail
 from taddaa.moves.metric import Dense
 from taddaa.verdict import lines, stein
 
@@ -85,7 +85,8 @@ def test_coverage_and_gain():
     missed, width = np.zeros((3, 3)), np.zeros((2, 80, 3, 3))
     for sample in range(80):
         values, straight, whole = projected(*hierarchy(rng, 200))
-        plain = mean_interval(values, level), log_variance_bonett(values, level), quantile_interval(values, 0.1, level)
+        variance = with_unseen_tail(log_variance_bonett(values, level), values, level)
+        plain = mean_interval(values, level), variance, quantile_interval(values, 0.1, level)
         for which, projection in enumerate((straight, whole)):
             sharp = (
                 stein.mean(values, projection, None, level),

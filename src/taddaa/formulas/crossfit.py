@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .distributions import t_quantile
+from .tail import beyond_the_farthest, heaviest_likely, unseen
 
 FOLDS = 2  # leave-one-out understates the error of an interpolating kernel many times over; 4 or 8 gain little and cost more
 RIDGE = 1e-12  # of a feature's own size: features may coincide
@@ -108,7 +109,18 @@ def centre_and_half(left: np.ndarray, level: float) -> tuple[np.ndarray, np.ndar
         kurtosis = np.nan_to_num((away**4).mean(axis=0) / spread**4, nan=3.0)
     freedom = np.clip(2 * count / np.maximum(kurtosis - 1, 1e-9), 2, count - 1)
     half = t_quantile((1 + level) / 2, freedom) * spread / np.sqrt(count)
-    return centre, np.hypot(half, away.max(axis=0) * np.log(2 / (1 - level)) / count)
+    return centre, np.hypot(half, away.max(axis=0) * unseen(level, count))
+
+
+def centre_and_sides(left: np.ndarray, level: float, tail: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """The same with a half-width below and one above (2, k), which reaches further where values have an upper tail of this index.
+
+    Features may have taken some of it away: what is left has its own tail at most, as far as so few chains can tell.
+    """
+    centre, half = centre_and_half(left, level)
+    if np.all(np.less_equal(tail, 0.0)):
+        return centre, np.stack([half, half])
+    return centre, np.stack([half, half + beyond_the_farthest(left, np.minimum(tail, heaviest_likely(left)), level)])
 
 
 def kernel_between(matrix: np.ndarray) -> Kernel:

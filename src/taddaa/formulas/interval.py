@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .distributions import binomial_quantile, chi2_quantile, normal_quantile, ordered, t_quantile, trimmed_mean
+from .tail import beyond_the_farthest, square_tail
 
 WORTHWHILE = 0.9  # of the plain width, or the plain interval stays
 MOST_EXCESS = 2.0  # times as wide as the draws' own kurtosis says
@@ -87,6 +88,18 @@ def excess_width(window: np.ndarray, kurtosis: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         own = (squares**2).mean(axis=0) / squares.mean(axis=0) ** 2
         return np.sqrt(np.clip(np.nan_to_num((kurtosis - 1) / (own - 1), nan=1.0, posinf=1.0), 1.0, MOST_EXCESS**2))
+
+
+def with_unseen_tail(log_variance: Interval, window: np.ndarray, level: float) -> Interval:
+    """The same, whose upper end reaches into the tail where no chain has been.
+
+    Squares of heavy-tailed draws are rare and large: their mean is too low more often than not, and its interval too short above.
+    """
+    centre = window.mean(axis=(0, 1))
+    squares = ((window - centre) ** 2).mean(axis=1)
+    more = beyond_the_farthest(squares, square_tail(window, centre), level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return log_variance._replace(upper=np.logaddexp(log_variance.upper, np.log(more)))
 
 
 def widened(interval: Interval, factor: np.ndarray) -> Interval:

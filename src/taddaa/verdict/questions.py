@@ -9,7 +9,7 @@ import numpy as np
 
 from ..formulas.beside import log_variance_beside, mean_beside, quantile_beside
 from ..formulas.distributions import normal_cdf
-from ..formulas.interval import Interval, excess_width, joined, narrower, widened
+from ..formulas.interval import Interval, excess_width, joined, narrower, widened, with_unseen_tail
 from ..formulas.pieces import PIECE, by_pieces, in_threads
 from ..formulas.tail import tail_index
 from ..problem.functional import Functional, Mean, Quantile, Variance
@@ -87,22 +87,24 @@ class Questions:
         """The same, whose answers of q serve all levels up to this one."""
         return replace(self, references=tuple(replace(r, strictest=level) if isinstance(r, Sampled) else r for r in self.references))
 
-    def moved(self, late: Sequence[np.ndarray], level: float) -> list[Interval]:
-        """For each group, the interval of F at the late states."""
+    def moved(self, late: Sequence[np.ndarray], level: float, *, unseen_tail: bool = True) -> list[Interval]:
+        """For each group, the interval of F at the late states; Bonett's of a variance with the tail that no chain has seen."""
         late = late[-self.states :]
         with np.errstate(invalid="ignore", over="ignore"):  # infinite quantities make rows unknown, not warnings
-            return [joined([self._interval(piece, late, level) for piece in group.pieces()]) for group in self.groups]
+            return [joined([self._interval(piece, late, level, unseen_tail) for piece in group.pieces()]) for group in self.groups]
 
-    def _interval(self, group: RowGroup, late: Sequence[np.ndarray], level: float) -> Interval:
+    def _interval(self, group: RowGroup, late: Sequence[np.ndarray], level: float, unseen_tail: bool) -> Interval:
         window = group.window(late)
         found = group.functional.interval(window, level, self.variance_interval)
-        if self.kurtosis is None or group.functional.label != "variance" or self.variance_interval != "bonett":
+        if group.functional.label != "variance" or self.variance_interval != "bonett":
             return found
-        return widened(found, excess_width(window, self.kurtosis[group.columns]))
+        if self.kurtosis is not None:
+            found = widened(found, excess_width(window, self.kurtosis[group.columns]))
+        return with_unseen_tail(found, window, level) if unseen_tail else found
 
     def summarise(self, quantities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each row's estimate and standard error at one snapshot."""
-        found = self.moved([quantities], ONE_SIGMA)
+        found = self.moved([quantities], ONE_SIGMA, unseen_tail=False)  # of a standard error it is no part
         return np.concatenate([i.estimate for i in found]), np.concatenate([(i.upper - i.lower) / 2 for i in found])
 
 

@@ -15,9 +15,10 @@ NumPy in float64; nothing here knows names or samplers. The identity is about ch
 import numpy as np
 from scipy import special
 
-from ..formulas.crossfit import FOLDS, Kernel, centre_and_half, kernel_between, regress
+from ..formulas.crossfit import FOLDS, Kernel, centre_and_sides, kernel_between, regress
 from ..formulas.distributions import normal_cdf, normal_quantile, t_quantile
 from ..formulas.interval import Interval
+from ..formulas.tail import square_tail
 from ..moves.metric import Metric
 from .lines import Projection
 
@@ -104,11 +105,14 @@ def log_variance(values: np.ndarray, projection: Projection | None, kernel: Kern
     unit = np.where(sd > 0, sd, 1.0)
     scaled = values / unit
     centre = regress(averaged(scaled, weights), features[..., :OWN], kernel).remainders.mean(axis=0)
-    second = _sharp(averaged((scaled - centre) ** 2, weights), features, kernel, level, 1.0)
+    squares, tail = averaged((scaled - centre) ** 2, weights), square_tail(scaled, centre)
+    second = _sharp(squares, features, kernel, level, 1.0, tail)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.log(second.estimate) + 2 * np.log(unit)  # NaN, and so the plain interval, for a moment that is not positive
-        half = (second.upper - second.estimate) / np.minimum(second.estimate, 1.0)  # a wild estimate must not look precise
-    return Interval(estimate, estimate - half, estimate + half)
+        least = np.minimum(second.estimate, 1.0)  # a wild estimate must not look precise
+        below, above = (second.estimate - second.lower) / least, (second.upper - second.estimate) / least
+        further = np.log1p(np.maximum(above - below, 0.0))  # into the tail: far, where the delta method is too long
+    return Interval(estimate, estimate - below, estimate + below + further)
 
 
 def covariance(
@@ -142,7 +146,7 @@ def quantile(values: np.ndarray, p: float, projection: Projection | None, kernel
             features = np.concatenate([features[..., :OWN], own, features[..., OWN:]] if first else [features, own], axis=2)
     middle = slice(count // 2 * rows, (count // 2 + 1) * rows)
     ridges = None if kernel is None else np.tile(_ridges(shares[:, middle], features[:, middle], kernel, OWN + 1), count)
-    estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, ridges, OWN + 1))
+    estimate, lower, upper = (part.reshape(count, rows) for part in _sharp(shares, features, kernel, level, 1.0, 0.0, ridges, OWN + 1))
     # A distribution function increases: no point's upper end counts beyond that of a point to its right.
     estimate, lower = np.maximum.accumulate(estimate), np.maximum.accumulate(lower)
     upper = np.minimum.accumulate(upper[::-1])[::-1]
@@ -224,26 +228,30 @@ def _indicator_feature(below: np.ndarray, projection: Projection, ordered: np.nd
         return solution * (u + t * square) + square * (lower - normal_cdf(c))
 
 
-def _sharp(values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, ridges=None, own: int = OWN) -> Interval:
+def _sharp(
+    values: np.ndarray, features: np.ndarray, kernel: Kernel | None, level: float, unit, tail=0.0, ridges=None, own: int = OWN
+) -> Interval:
     """The interval of the remainders' mean: with the first `own` features, or all where that is narrower.
 
-    At most `FURTHER_GAIN` times narrower than with these few, and `KERNEL_GAIN` times with a kernel.
+    At most `FURTHER_GAIN` times narrower than with these few, and `KERNEL_GAIN` times with a kernel. `tail` is the index of
+    the upper tail that states have.
     """
     usable = np.all(np.isfinite(values), axis=0) & np.all(np.isfinite(features), axis=(0, 2))
     values, features = np.where(usable, values, 0.0), np.where(usable[:, None], features, 0.0)
-    centre, widest = centre_and_half(regress(values, features[..., :own], None).remainders, level)
+    centre, widest = centre_and_sides(regress(values, features[..., :own], None).remainders, level, tail)
     half = widest
     if features.shape[2] > own:
-        other, narrower = centre_and_half(regress(values, features, None).remainders, level)
-        better = narrower < COMMON_GAIN * widest
-        centre, half = np.where(better, other, centre), np.where(better, np.maximum(narrower, widest / FURTHER_GAIN), half)
+        other, narrower = centre_and_sides(regress(values, features, None).remainders, level, tail)
+        better = narrower[1] < COMMON_GAIN * widest[1]
+        centre, half = np.where(better, other, centre), np.where(better, np.maximum(narrower, widest[0] / FURTHER_GAIN), half)
     if kernel is not None:
         ridges = _ridges(values, features, kernel, own) if ridges is None else ridges
-        sharper, narrower = centre_and_half(regress(values, features, kernel, ridges).remainders, level)
-        centre, half = np.where(narrower < half, sharper, centre), np.clip(narrower, np.minimum(widest / KERNEL_GAIN, half), half)
+        sharper, narrower = centre_and_sides(regress(values, features, kernel, ridges).remainders, level, tail)
+        better, least = narrower[1] < half[1], np.minimum(widest[0] / KERNEL_GAIN, half)
+        centre, half = np.where(better, sharper, centre), np.where(better, np.maximum(narrower, least), half)
     half = np.hypot(half, FINEST * unit + 8 * np.finfo(float).eps * np.abs(centre))
     centre = np.where(usable, centre, np.nan)
-    return Interval(centre, centre - half, centre + half)
+    return Interval(centre, centre - half[0], centre + half[1])
 
 
 def _ridges(values: np.ndarray, features: np.ndarray, kernel: Kernel, own: int) -> np.ndarray:
