@@ -154,7 +154,7 @@ class Study:
             judgement = self.judge(walk, sharpen)
             run = Run(walk, self.questions, judgement, self.level(walk.rounds)) if run is None else run.judged(judgement)
             checks = examine(run, SETS[self.settings.checks])
-            onward = walk.newly_bent or worth_running_on(checks, walk.rounds, walk.noted)
+            onward = (not last and walk.newly_bent) or worth_running_on(checks, walk.rounds, walk.noted)
             if not (onward or last or sharpen):
                 onward = too_narrow(checks) and walk.could_be_straightened
             onward = bool(agreed(onward))

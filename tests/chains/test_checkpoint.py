@@ -22,6 +22,7 @@ import taddaa.chains.machine.engine
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Target, cli, diagnose
 from taddaa.cli import output
+from taddaa.moves.metric import Bent
 from taddaa.moves.precondition import Found
 
 TESTS = Path(__file__).parents[1]
@@ -137,6 +138,18 @@ def test_kill_9(tmp_path):
     resumed = run(path)
     assert path.read_bytes() != before
     assert content(resumed) == content(run())
+
+
+def test_a_run_in_straightened_coordinates_goes_on(tmp_path):
+    """To the report of a run that was never interrupted."""
+    funnel = lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2 * x[0]  # noqa: E731
+    fit = Gaussian(np.zeros(5), np.r_[1.0, np.full(4, np.exp(0.25))])
+    run = lambda budget, **saved: diagnose(Target(funnel, 5), fit, settings=Settings(budget=budget), **saved)  # noqa: E731
+    first = run(1, checkpoint=tmp_path / "run")
+    assert isinstance(first.continuation.walk.metric, Bent)
+    again = run(2, checkpoint=tmp_path / "run")
+    assert again.cost.iterations > first.cost.iterations
+    assert [row.moved for row in again.rows] == [row.moved for row in run(2).rows]
 
 
 def test_a_finished_run_is_not_run_again(tmp_path, whole, monkeypatch):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from taddaa import Fisher, Gaussian, Settings, Target, diagnose
 from taddaa.moves.bend import Bend
@@ -29,6 +30,17 @@ class BendsLate(Fisher):
         return Bent(straight(), found.factor) if len(self.asked[0]) > 3 else found
 
 
+@dataclass(frozen=True)
+class Bends(Fisher):
+    """Finds a map, which happens to be straight, and says that it gains so much."""
+
+    gain: float = 0.0
+
+    def improved(self, metric, draws, gradients, chains):
+        found = super().improved(Dense(metric.factor), draws, gradients, chains)
+        return Bent(straight()._replace(gain=jnp.asarray(self.gain)), found.factor)
+
+
 def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():
     asked: list = []
     settings = Settings(preconditioner=BendsLate(straighten=False, asked=(asked,)), iterations=T, budget=1, kernel="barker", chains=100)
@@ -46,3 +58,11 @@ def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():
         assert asked == [Dense] * 4 + [Bent] * 3
         assert walk.snapshots[0].iteration == 2 * T and walk.iteration == 4 * T
     assert np.all(np.isfinite(walk.snapshots[-1].positions))
+
+
+@pytest.mark.parametrize(("gain", "rounds"), [(0.05, 1), (0.5, 2)])
+def test_a_map_from_the_opening_asks_for_a_second_round_if_it_gains_much(gain, rounds):
+    settings = Settings(preconditioner=Bends(straighten=False, gain=gain), iterations=T, budget=4, kernel="barker", chains=100)
+    report = diagnose(Target(lambda x: -0.5 * jnp.sum(x**2), 2), Gaussian([0.0, 0.0], [1.0, 1.0]), settings=settings)
+    assert all(check.passed for check in report.checks)
+    assert report.continuation.walk.rounds == rounds

@@ -154,7 +154,7 @@ def judged(lower, upper, within):
     bounds = np.where((lower <= 0) & (upper >= 0), 0.0, np.minimum(np.abs(lower), np.abs(upper)))
     within = np.array(within)
     return Judgement(
-        zero, zero, zero, lower, upper, bounds, bounds, zero, zero, zero + 1, no, no, no, within, zero, zero, zero, zero + np.inf
+        zero, zero, zero, lower, upper, bounds, bounds, zero, zero, zero, zero + 1, no, no, no, within, zero, zero, zero, zero + np.inf
     )
 
 

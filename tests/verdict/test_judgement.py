@@ -50,6 +50,17 @@ def test_what_would_have_been_seen_is_found_with_95_percent():
     assert found.detectable[0] == pytest.approx(half * (1 + stats.norm.ppf(0.95) / stats.norm.ppf((1 + LEVEL) / 2)))
 
 
+def test_only_a_variance_goes_by_the_side_below():
+    """A few chains far from all others make the interval of a tail's quantile long on one side: an error could hide there."""
+    states = normal()
+    states[:8] += 10
+    variance = judge(ask(Variance(), 0.0), [states], LEVEL)
+    assert 0 < variance.relative_below[0] < variance.relative_detectable[0]
+    for other in (Mean(), Quantile(0.95)):
+        found = judge(ask(other, 0.0), [states], LEVEL)
+        assert found.relative_below[0] == found.relative_detectable[0]
+
+
 @pytest.mark.parametrize("side", [-1, 1])
 def test_within_tolerance_is_the_whole_interval_and_not_one_end(side):
     states = normal(columns=2) - normal(columns=2).mean(axis=0) + np.array([0.0, side * 0.3])

@@ -7,7 +7,7 @@ from scipy import stats
 
 from taddaa import Gaussian, Mean, Quantile, Target, Variance, diagnose
 from taddaa.formulas.interval import log_variance_bonett, mean_interval, narrower, quantile_interval, with_unseen_tail
-from taddaa.moves.metric import Dense
+from taddaa.moves.metric import Bent, Dense
 from taddaa.verdict import lines, stein
 
 WIDTH, DIM = 0.4, 8
@@ -146,3 +146,14 @@ def test_products_in_a_whole_diagnosis(seed):
         assert rows[key].corrected_lower <= value <= rows[key].corrected_upper, key
     assert all(row.verdict != "error" for row in report.rows)
     assert rows["a", "mean"].verdict == "within tolerance"
+
+
+def test_parameters_that_all_depend_on_several_coordinates():
+    """Under a map they have no curves; their intervals do without."""
+    funnel = lambda x: -0.5 * x[0] ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2 * x[0]  # noqa: E731
+    target = Target(funnel, 5, constrain=lambda x: {"y": x[1:] + x[0]})
+    report = diagnose(target, Gaussian(np.zeros(5), np.r_[1.0, np.full(4, np.exp(0.25))]))
+    assert isinstance(report.continuation.walk.metric, Bent)
+    for row in report.rows:
+        if row.functional == "variance":
+            assert row.corrected_lower <= 1 + np.exp(0.5) <= row.corrected_upper

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..files import first_process, real_path, refuse_unwritable, whole_file
 from ..moves.bend import Bend
 from ..moves.kernel import Point
-from ..moves.metric import Bent, Dense, Diagonal, DiagonalLowRank, place_of
+from ..moves.metric import Bent, Dense, Diagonal, DiagonalLowRank, places_of
 from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
@@ -216,7 +216,7 @@ def _refuse_misfit(saved: dict[str, Any], walk: Walk) -> None:
         _refuse_unlike(trace, Trace(*[np.zeros(len(trace.rho2))] * len(Trace._fields)), "traces")
     if sum(len(trace.rho2) for trace in walked["traces"]) != walked["iteration"]:
         raise ValueError("its traces are not as long as its way")
-    if np.shape(walked["metric"].push(place_of(walked["metric"], walk.starts[0])[0])) != walk.starts[0].shape:
+    if np.shape(walked["metric"].push(places_of(walked["metric"], walk.starts[:1]))) != walk.starts[:1].shape:
         raise ValueError("its metric does not fit")
     if not all(isinstance(value, float) for value in walked["noted"].values()):
         raise ValueError("what its checks noted are no numbers")

@@ -60,11 +60,13 @@ class Bend(NamedTuple):
     def _level_by_level(self, change, *carried):
         """A loop, which is compiled once; levels that nobody is at cost nothing."""
 
+        levels = jnp.asarray(self.levels)
+
         def one(i, carried):
-            level = self.levels[i]
+            level = levels[i]
             return jax.lax.cond(jnp.any(level > 0), lambda: change(*carried, level), lambda: carried)
 
-        return jax.lax.fori_loop(0, len(self.levels), one, carried)
+        return jax.lax.fori_loop(0, len(levels), one, carried)
 
     def on_host(self) -> "OnHost":
         return OnHost(self)

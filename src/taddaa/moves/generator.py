@@ -8,13 +8,23 @@ import numpy as np
 
 from .bend import CAP, Bend
 
+AT_ONCE = 10**6  # numbers in the drivers' slopes
+
 
 def of_places(bend: Bend, factor: np.ndarray, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lx and Γx (n, d) at the rows of `w`, where log π(x(w)) + log |dx/dw| has this gradient in w."""
-    bend = Bend(*(np.asarray(part, float) for part in bend))
-    metric = factor @ factor.T
+    bend, metric = Bend(*(np.asarray(part, float) for part in bend)), factor @ factor.T
     used = bend.select.any(axis=0)
-    drivers, stretch, shift = bend.select[:, used].argmax(axis=0), bend.stretch[used], bend.shift[used]
+    bend = bend._replace(select=bend.select[:, used], stretch=bend.stretch[used], shift=bend.shift[used])
+    rows = max(1, AT_ONCE // max(bend.select.size, 1))
+    parts = [_of_some(bend, metric, w[first : first + rows], gradient[first : first + rows]) for first in range(0, len(w), rows)]
+    drift, square = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return bend.scale * drift, bend.scale**2 * square
+
+
+def _of_some(bend: Bend, metric: np.ndarray, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lu and Γu."""
+    drivers, stretch, shift = bend.select.argmax(axis=0), bend.stretch, bend.shift
     u, drift, square = w.copy(), gradient @ metric, np.tile(np.diag(metric), (len(w), 1))
     own = drift.copy()  # Lw
     slopes = np.tile(np.eye(w.shape[1])[drivers], (len(w), 1, 1))  # of the drivers, (n, K, d)
@@ -42,7 +52,7 @@ def of_places(bend: Bend, factor: np.ndarray, w: np.ndarray, gradient: np.ndarra
             slope = np.einsum("n,k,nkd->nd", by1[:, i], widths[:, i], slopes) + np.einsum("n,k,nkd->nd", by2[:, i], places[:, i], slopes)
             slope[:, drivers[k]] += width[:, i]
             slopes[:, k] = slope
-    return bend.scale * drift, bend.scale**2 * square
+    return drift, square
 
 
 def _child(bend: Bend, level: np.ndarray, w: np.ndarray, z1: np.ndarray, z2: np.ndarray) -> tuple[np.ndarray, ...]:

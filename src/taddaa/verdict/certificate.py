@@ -164,7 +164,7 @@ def certified_judgement(judgement: Judgement, brackets: Brackets, silenced: np.n
         "upper": brackets.upper,
         "bound": least,
         "relative_bound": relative,
-        "detectable": 2 * half,  # an error of twice the half-width is found nearly surely
+        "detectable": 2 * half,  # an error as large as the whole bracket is found nearly surely, on whichever side it is longer
         "relative_detectable": 2 * relative_half,
         "corrected": brackets.value,
         "corrected_lower": brackets.value_lower,

@@ -26,6 +26,7 @@ class Judgement(NamedTuple):
     relative_bound: np.ndarray
     detectable: np.ndarray
     relative_detectable: np.ndarray
+    relative_below: np.ndarray  # the same of a variance by the side below: above, its interval reaches where no chain has been
     unit: np.ndarray  # what `relative_…` is measured in
     unknown: np.ndarray  # the functional is not a finite number, or
     unseen: np.ndarray  # too few chains show anything but one and the same value
@@ -66,10 +67,14 @@ def judge(
     fixed = same & ~_exact(questions)
     with np.errstate(invalid="ignore"):  # ∞ − ∞ of what is unknown
         half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
-    detectable = half * (1 + normal_quantile(FOUND_PROBABILITY) / normal_quantile((1 + level) / 2))
+        below = np.where(_variances(questions) & (estimate > lower), np.minimum(estimate - lower, half), half)
+    found_beyond = 1 + normal_quantile(FOUND_PROBABILITY) / normal_quantile((1 + level) / 2)
+    detectable, below = half * found_beyond, below * found_beyond
     with np.errstate(divide="ignore", invalid="ignore"):
         relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
-        relative_detectable = np.where(same, 0.0, np.where(np.isfinite(detectable), detectable / unit, np.inf))
+        relative_detectable, relative_below = (
+            np.where(same, 0.0, np.where(np.isfinite(part), part / unit, np.inf)) for part in (detectable, below)
+        )
     return Judgement(
         approximation=shown(questions, [interval.estimate for interval in reference]),
         moved=shown(questions, [interval.estimate for interval in plain]),
@@ -80,6 +85,7 @@ def judge(
         relative_bound=relative_bound,
         detectable=detectable,
         relative_detectable=relative_detectable,
+        relative_below=relative_below,
         unit=unit,
         unknown=unknown,
         unseen=unseen,
@@ -96,9 +102,12 @@ def within(questions: Questions, lower: np.ndarray, upper: np.ndarray, unit: np.
     """Rows whose error, if it lies in these intervals, does not matter."""
     if tolerance is None:
         return np.zeros(len(lower), bool)
-    labels = [group.functional.label for group in questions.groups for _ in group.labels]
-    limit = unit * np.where(np.array(labels) == "variance", tolerance.variance, tolerance.mean)
+    limit = unit * np.where(_variances(questions), tolerance.variance, tolerance.mean)
     return (lower >= -limit) & (upper <= limit)
+
+
+def _variances(questions: Questions) -> np.ndarray:
+    return np.concatenate([np.full(len(group.labels), group.functional.label == "variance") for group in questions.groups])
 
 
 def _constant(questions: Questions, late: Sequence[np.ndarray]) -> np.ndarray:

@@ -126,17 +126,19 @@ def _curve(walk: "Walk", metric: Bent, late: "Sequence[Snapshot]", positions: np
     Only parameters have one: a user's function may have kinks, at which second derivatives do not tell all.
     """
     values, parameters = np.stack([snapshot.quantities for snapshot in late], axis=1), len(walk.engine.target.labels)
-    if positions.size * metric.bend.select.shape[1] > MOST_CURVES:
+    if positions.size * np.any(metric.bend.select, axis=0).sum() > MOST_CURVES:
         return None
     x, g = (part.reshape(-1, part.shape[2]) for part in (positions, gradients))
     drift, square = np.zeros_like(values), np.zeros_like(values)
-    found = walk.engine.viewer.generator(x, g, metric)
+    found = walk.engine.viewer.generator(x, g, metric, values[..., :parameters].reshape(len(x), parameters))
     for whole, part in zip((drift, square), found, strict=True):
         whole[..., :parameters] = part.reshape(*values.shape[:2], parameters)
     with np.errstate(all="ignore"):
         curve = lines.project_on_curves(values, drift, square)
         known = np.all(np.isfinite(np.stack(curve[:3])), axis=(0, 1, 2))
-        known[known] &= stein.balanced(curve.of(known))
+        known[known] = stein.balanced(curve.of(known))
+    if not known.any():
+        return None
     along, force, square = (np.where(known, part, 0.0) for part in curve[:3])
     return lines.Projection(along, force, square)
 

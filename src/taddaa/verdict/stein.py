@@ -41,7 +41,7 @@ def balanced(projection: Projection, weights: np.ndarray | None = None) -> np.nd
     """Quantities whose features' means may be zero: a wrong gradient, or an edge with density, must not narrow anything."""
     features = averaged(_polynomials(projection)[..., :2], weights)
     error = features.std(axis=0, ddof=1) / np.sqrt(len(features))
-    cutoff = t_quantile(1 - BALANCE_LEVEL / 2 / error.size, len(features) - 1)
+    cutoff = t_quantile(1 - BALANCE_LEVEL / 2 / max(error.size, 1), len(features) - 1)
     return np.all(np.abs(features.mean(axis=0)) <= cutoff * error + 1e-9, axis=1)  # not where they are NaN
 
 
@@ -105,7 +105,8 @@ def log_variance(values: np.ndarray, projection: Projection | None, kernel: Kern
     unit = np.where(sd > 0, sd, 1.0)
     scaled = values / unit
     centre = regress(averaged(scaled, weights), features[..., :OWN], kernel).remainders.mean(axis=0)
-    squares, tail = averaged((scaled - centre) ** 2, weights), square_tail(scaled, centre)
+    used = scaled if weights is None else scaled[weights != 0][:, None]
+    squares, tail = averaged((scaled - centre) ** 2, weights), square_tail(used, centre)
     second = _sharp(squares, features, kernel, level, 1.0, tail)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.log(second.estimate) + 2 * np.log(unit)  # NaN, and so the plain interval, for a moment that is not positive
@@ -233,8 +234,8 @@ def _sharp(
 ) -> Interval:
     """The interval of the remainders' mean: with the first `own` features, or all where that is narrower.
 
-    At most `FURTHER_GAIN` times narrower than with these few, and `KERNEL_GAIN` times with a kernel. `tail` is the index of
-    the upper tail that states have.
+    At most `FURTHER_GAIN` times narrower than with these few, and `KERNEL_GAIN` times with a kernel; above, not counting what
+    the upper tail of index `tail` adds.
     """
     usable = np.all(np.isfinite(values), axis=0) & np.all(np.isfinite(features), axis=(0, 2))
     values, features = np.where(usable, values, 0.0), np.where(usable[:, None], features, 0.0)

@@ -60,16 +60,18 @@ class Programs(NamedTuple):
 def density_of(target: Target) -> Callable:
     """The log density (x, data), in the precision of x. JAX keeps trace and derivatives of what is jitted, for all programs of a target."""
 
-    def make() -> Callable:
-        own = with_own_constants(target.logdensity)
+    return target.compiled("density", lambda: _density(target.logdensity, target.data is not None))
 
-        @partial(jax.jit, inline=True)
-        def density(x, data):
-            return jnp.asarray(own(x) if target.data is None else own(x, data), x.dtype)
 
-        return density
+def _density(logdensity: Callable, has_data: bool) -> Callable:
+    """It must not know the target, which keeps it: data would live as long as both."""
+    own = with_own_constants(logdensity)
 
-    return target.compiled("density", make)
+    @partial(jax.jit, inline=True)
+    def density(x, data):
+        return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
+
+    return density
 
 
 def programs_of(target: Target, kernel: Kernel, place: Placement) -> Programs:

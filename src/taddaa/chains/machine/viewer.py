@@ -18,7 +18,7 @@ from .placement import Placement
 from .program import observer
 
 SLOPE_NUMBERS = 10**6  # that slopes are taken from, and at a time
-DEPENDS_AT = 3  # states at which it is asked what a parameter depends on
+SWAPS = 2  # times that states are mixed, to see what parameters depend on
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,8 @@ class Viewer:
                     total[part] += (seen[: len(part)] - seen[len(part) :]) / (2 * step[part, None])
         return total.T / len(states)
 
-    def generator(self, w: np.ndarray, gradients: np.ndarray, metric: Bent) -> tuple[np.ndarray, np.ndarray]:
-        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, at states in the coordinates that the chains walk in.
+    def generator(self, w: np.ndarray, gradients: np.ndarray, metric: Bent, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """∇·(G∇f) + ∇f·G∇log π and ∇f·G∇f (n, k) of the user's parameters, whose values are known, where chains stand at `w`.
 
         NaN for a parameter that is a function of several of the flat coordinates. Of a function of one, derivatives are differences.
         """
@@ -96,19 +96,26 @@ class Viewer:
         if self.target.constrain is None:
             return drift, square
         x = places_of(metric, w)
+        own, alone = self._own_coordinates(x, values)
         step = np.finfo(self.dtype).eps ** (1 / 4) * x.std(axis=0)
-        low, middle, high = (self.observe(x + way * step) for way in (-1, 0, 1))
-        alone = self._alone(x)
-        own, h = alone.argmax(axis=0), step[alone.argmax(axis=0)]
+        low, high, h = self.observe(x - step), self.observe(x + step), step[own]
         with np.errstate(all="ignore"):
-            slope, bend = (high - low) / (2 * h), (high - 2 * middle + low) / h**2
-            known = np.where(alone.sum(axis=0) == 1, 1.0, np.nan)
+            slope, bend, known = (high - low) / (2 * h), (high - 2 * values + low) / h**2, np.where(alone, 1.0, np.nan)
             return known * (slope * drift[:, own] + bend * square[:, own]), known * slope**2 * square[:, own]
 
-    def _alone(self, x: np.ndarray) -> np.ndarray:
-        """On which flat coordinates (rows) the user's parameters (columns) depend, at some of the states `x`."""
-        found, spread = np.zeros((x.shape[1], len(self.target.labels)), bool), np.diag(x.std(axis=0))
-        for state in x[:: max(1, len(x) // DEPENDS_AT)][:DEPENDS_AT]:
-            seen = self.observe(np.concatenate([state[None], state + spread]))
-            found |= ~(np.abs(seen[1:] - seen[0]) <= 1e-9 * np.ptp(seen, axis=0))
-        return found
+    def _own_coordinates(self, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each of the user's parameters, with these values at the states `x`, a flat coordinate, and whether it depends on no other."""
+        at = self.observe(np.concatenate([x[:1], x[0] + np.diag(x.std(axis=0))]))
+        own = np.abs(at[1:] - at[0]).argmax(axis=0)
+        alone, rng, size = np.ones(values.shape[1], bool), np.random.default_rng(0), np.ptp(values, axis=0)
+        for _ in range(SWAPS):  # states made of coordinates of two others: a parameter has the value of the one that has its own
+            order, first = rng.permutation(len(x)), rng.random(x.shape) < 0.5
+            mixed = self.observe(np.where(first, x, x[order]))
+            expected = np.where(np.take_along_axis(first, np.broadcast_to(own, values.shape), axis=1), values, values[order])
+            alone &= np.all(np.abs(mixed - expected) <= self._alike * size, axis=0)
+        return own, alone
+
+    @property
+    def _alike(self) -> float:
+        """Values that differ by less, as a part of their range, differ by rounding."""
+        return float(np.finfo(self.dtype).eps ** 0.6)

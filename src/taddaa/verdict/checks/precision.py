@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ...formulas.distributions import normal_quantile
 from .check import MORE_TIME, Check, Checker, Silences
 from .run import Run
 
@@ -12,22 +11,18 @@ PRECISION_CUTOFF = 0.75  # the largest relative error that may stay hidden: 0.75
 class NarrowEnough(Checker):
     """A few chains far from all others (stragglers, heavy tails) make intervals so wide that errors can hide in them.
 
-    The shorter side counts: a variance's interval may reach further up, where no chain has been, which `detectable` tells.
+    Of a variance the side below counts: its interval may reach further up, where no chain has been, which `detectable` tells.
     """
 
     name = "narrow enough"
     question = "Are the intervals narrow enough for 'no error found' to mean something?"
     measures = "the smallest error that would surely show"
-    should_be = "a relative `detectable` of at most 0.75, by the interval's shorter side"
+    should_be = "a relative `detectable` of at most 0.75 (of a variance, by its interval's side below)"
     remedy = MORE_TIME
     silences = Silences.NAMED_WITHOUT_BOUND
 
     def examine(self, run: Run) -> Check:
-        judgement, errors = run.judgement, 1 + normal_quantile(0.95) / normal_quantile((1 + run.level) / 2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            both = (judgement.upper - judgement.lower) * errors / judgement.unit
-            shorter = np.minimum(both - judgement.relative_detectable, judgement.relative_detectable)  # which is the longer side's
-        width = np.where(np.isfinite(shorter), shorter, judgement.relative_detectable)
+        width = run.judgement.relative_below
         flagged = np.flatnonzero((width > PRECISION_CUTOFF) & ~run.momentless)
         return self.found(
             not flagged.size,
