@@ -26,7 +26,8 @@ class Settings:
     Args:
         kernel: a kernel or its name: relay (Barker's until the chains have arrived, then HMC), barker, mala, rwmh, hmc.
         preconditioner: a preconditioner or its name: fisher, approximation (the paper's), identity.
-        variance_interval: bonett (any distribution with a fourth moment; above, with the tail that no chain has seen) or chi2 (the paper's; assumes normality).
+        variance_interval: bonett (any distribution with a fourth moment; above, with the tail that no chain has seen) or chi2 (the
+            paper's; assumes normality).
         interval: stein (sharpened by the gradients that the chains carry, where that narrows them) or plain (the paper's).
         level: the confidence level 1 − α.
         simultaneous: whether all intervals of a report hold together at the level, or each by itself.

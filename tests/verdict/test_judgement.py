@@ -54,8 +54,11 @@ def test_only_a_variance_goes_by_the_side_below():
     """A few chains far from all others make the interval of a tail's quantile long on one side: an error could hide there."""
     states = normal()
     states[:8] += 10
-    variance = judge(ask(Variance(), 0.0), [states], LEVEL)
+    right = np.log(states.var())
+    variance = judge(ask(Variance(), right), [states], LEVEL)
     assert 0 < variance.relative_below[0] < variance.relative_detectable[0]
+    seems_wrong = judge(ask(Variance(), right + 1), [states], LEVEL)
+    assert seems_wrong.relative_below[0] == seems_wrong.relative_detectable[0]
     for other in (Mean(), Quantile(0.95)):
         found = judge(ask(other, 0.0), [states], LEVEL)
         assert found.relative_below[0] == found.relative_detectable[0]
