@@ -69,8 +69,8 @@ def judge(
         half = np.where(unknown | fixed, np.inf, np.maximum(upper - estimate, estimate - lower))
         found_beyond = 1 + normal_quantile(FOUND_PROBABILITY) / normal_quantile((1 + level) / 2)
         detectable, below = half * found_beyond, (estimate - lower) * found_beyond
-        # Where it seems to have moved further than that, it is the unseen tail above that hides an error.
-        below = np.where(_variances(questions) & (np.abs(estimate) <= below), np.minimum(below, detectable), detectable)
+        # Where it seems to have fallen further than that, it is the unseen tail above that hides an error.
+        below = np.where(_variances(questions) & (below > 0) & (estimate >= -below), np.minimum(below, detectable), detectable)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative_bound = np.where(bounds > 0, bounds / unit, 0.0)
         relative_detectable, relative_below = (
