@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError
-from ..problem.approximation import numbers
+from ..problem.numbers import numbers
 from ..problem.target import Target
 from .ascent import FitProgress
 from .path import Path, climb, programs

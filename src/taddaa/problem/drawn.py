@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..errors import InputError, whole_dimension
-from .approximation import Approximation, numbers
+from .approximation import Approximation
+from .numbers import numbers
 
 # A standard deviation must be so many times the distance between neighbouring numbers there, or rounding shows in the verdicts.
 DISTINGUISHABLE = 100
