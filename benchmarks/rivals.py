@@ -55,10 +55,10 @@ diagnosis took 3.6, 3.1 and 4.7 s in three runs of older code).
 WHEN = """**When NUTS is the better choice.** A diagnosis says how wrong a fit is. If you would not use the fit anyway, and NUTS takes
 seconds on your model, run NUTS: with cheap gradients in few dimensions both take a few seconds, most of which is compiling. Run
 NUTS too where the diagnosis leaves many quantities untrusted (a fit in the wrong place, factors of a matrix, horseshoes): it has found
-that chains from this fit do not arrive within its budget. A hierarchy in centred form takes more than half the seconds of NUTS, most of them
-for compiling and for learning its coordinates, though a third of the gradients. The diagnosis pays where the fit is what you will use
-(it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of gradients, not
-of seconds."""
+that chains from this fit do not arrive within its budget. A hierarchy in centred form takes more than half the seconds of NUTS, most
+of them for compiling and for learning its coordinates, though a third of the gradients. The diagnosis pays where the fit is what you
+will use (it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of
+gradients, not of seconds."""
 
 
 def flat(name: str) -> tuple[taddaa.Target, Callable]:
