@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.pooling import Shape, _least_squares, narrowing, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _children, _other, _solved, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -101,13 +101,39 @@ def test_numbers_that_no_regression_can_take_leave_the_map_as_it_is():
     assert pooled(u, np.full((40, 6), np.inf), before) is before
 
 
-def test_least_squares_are_those_of_numpy_and_bear_columns_that_coincide():
+def test_normal_equations_are_solved_as_by_numpy_and_bear_columns_that_coincide():
     rng = np.random.default_rng(3)
-    columns, values = rng.standard_normal((60, 4)) * [1.0, 1e4, 1e-3, 5.0], rng.standard_normal((60, 2))
-    np.testing.assert_allclose(_least_squares(columns, values), np.linalg.lstsq(columns, values, rcond=None)[0], rtol=1e-6)
-    twice = np.column_stack([columns, columns[:, 0], np.zeros(60)])
-    fitted = twice @ _least_squares(twice, values[:, 0])
-    np.testing.assert_allclose(fitted, columns @ np.linalg.lstsq(columns, values[:, 0], rcond=None)[0], rtol=1e-6, atol=1e-9)
+    columns, values = rng.standard_normal((2, 60, 4)) * [1.0, 1e4, 1e-3, 5.0], rng.standard_normal((2, 60))
+    wanted = [np.linalg.lstsq(*pair, rcond=None)[0] for pair in zip(columns, values, strict=True)]
+
+    def solved(columns):
+        turned = columns.transpose(0, 2, 1)
+        return _solved(turned @ columns, (turned @ values[..., None])[..., 0])
+
+    np.testing.assert_allclose(solved(columns), wanted, rtol=1e-6)
+    twice = np.concatenate([columns, columns[..., :1], np.zeros((2, 60, 1))], axis=2)
+    for k in range(2):
+        np.testing.assert_allclose(twice[k] @ solved(twice)[k], columns[k] @ wanted[k], rtol=1e-6, atol=1e-9)
+
+
+def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate():
+    """Its share of what is left, by NumPy's own algebra; and none where nothing is tied."""
+    rng = np.random.default_rng(4)
+    u = rng.standard_normal((300, 6))
+    told = np.exp(-2 * 0.4 * u[:, 0])
+    r = -(0.6 * told + 0.4) * u[:, 1] + 0.5 * told * u[:, 2] + 0.3 * u[:, 4] + 0.2 * rng.standard_normal(300)
+    member = (1, np.array([2]), [])
+    (child,) = _children(u, np.tile(r[:, None], 6), told, [member])
+    assert _other(u, told, child, member) == [4]
+    weight = 1 / np.sqrt((1 - child.known) * told + child.known)
+    base = weight[:, None] * np.column_stack([told * u[:, 1], told, u[:, 1], np.ones(300), told * u[:, 2]])
+    left = weight[:, None] * u
+    left -= base @ np.linalg.lstsq(base, left, rcond=None)[0]
+    share = [(child.rest @ left[:, k]) ** 2 / (left[:, k] @ left[:, k] * (child.rest @ child.rest)) for k in (0, 2, 3, 4, 5)]
+    assert np.argmax(share) == 3 and share[3] > 0.5
+    known = (1, np.array([2]), [4])
+    (child,) = _children(u, np.tile(r[:, None], 6), told, [known])
+    assert _other(u, told, child, known) == []
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,6 +15,8 @@ import numpy as np
 from .bend import CAP
 
 FACTORS = np.geomspace(0.6, 1.7, 7)  # of A, tried before the best of them is refined
+NEARBY = np.array([0.9, 1.0, 1.1])  # the same around one that is known roughly
+CLOSE = 5e-3  # to the best
 ENOUGH = 16  # children to find it by
 MOST_KNOWN = 0.98  # ρ
 MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
@@ -36,12 +38,15 @@ class Shape(NamedTuple):
     mouth: np.ndarray
 
 
+_Member = tuple[int, np.ndarray, list[int]]  # a child, what it leans on, and what the data tie it to
+
+
 class _Family(NamedTuple):
     """Children of the same drivers."""
 
     drivers: np.ndarray
     middle: np.ndarray  # of the children's A
-    members: list[tuple[int, np.ndarray, list[int]]]  # each child, what it leans on, and what the data tie it to
+    members: list[_Member]
 
 
 class _Child(NamedTuple):
@@ -66,10 +71,10 @@ def pooled(u: np.ndarray, r: np.ndarray, shape: Shape) -> Shape:
                 mine = np.flatnonzero(children)[(drives == drivers).all(axis=1)]
                 with contextlib.suppress(np.linalg.LinAlgError):  # numbers that no regression can take leave the map as it is
                     family = _family(u[train], r[train], shape, turn, np.flatnonzero(drivers), mine)
-                    tried = _of_family(u[train], r[train], shape, turn, family)
+                    tried, factor = _of_family(u[train], r[train], shape, turn, family)
                     gain = losses(u[test], r[test], shape) - losses(u[test], r[test], tried)
                     if gain.mean() > -CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
-                        shape = _of_family(u, r, shape, turn, family)
+                        shape, _ = _of_family(u, r, shape, turn, family, about=factor)
     return shape
 
 
@@ -103,39 +108,40 @@ def _family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, drivers: np.n
     r = pulled_back(u, r, shape, turn)[1]  # children of earlier turns being held at their w
     middle = np.median(shape.stretch[np.ix_(drivers, children)], axis=1)
     leans = [np.flatnonzero(np.where(shape.stretch[:, i] != 0, 0.0, shape.shift[:, i])) for i in children]
-    others = [_others(u, r[:, i], int(i), u[:, drivers] @ middle, on) for i, on in zip(children, leans, strict=True)]
-    return _Family(drivers, middle, list(zip(children.tolist(), leans, others, strict=True)))
+    members: list[_Member] = [(i, on, []) for i, on in zip(children.tolist(), leans, strict=True)]
+    return _Family(drivers, middle, _with_others(u, r, u[:, drivers] @ middle, members))
 
 
-def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _Family) -> Shape:
-    """With one A for all its children, a multiple of the middle of theirs; then ρ, B, b and h of each."""
+def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _Family, about: float | None = None) -> tuple[Shape, float]:
+    """With one A for all its children, a multiple (the second that is returned) of the middle of theirs; then ρ, B, b and h of each."""
     r = pulled_back(u, r, shape, turn)[1]
     along = u[:, family.drivers] @ family.middle
 
-    def fitted(factor: float, members: list) -> list[_Child]:
+    def fitted(factor: float, members: list[_Member]) -> list[_Child]:
         return _children(u, r, np.exp(-2 * CAP * np.tanh(factor * along / CAP)), members)
 
     some = family.members[:: -(-len(family.members) // ENOUGH)]
-    best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])))
+    best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])), about)
     stretch, shift, known, neck, mouth = (np.array(part) for part in (shape.stretch, shape.shift, shape.known, shape.neck, shape.mouth))
     for (i, on, _), child in zip(family.members, fitted(best, family.members), strict=True):
         stretch[family.drivers, i], shift[:, i] = best * family.middle, 0.0
         shift[on, i], known[i], neck[i], mouth[i] = child.shift, child.known, child.neck, child.mouth
-    return Shape(stretch, shift, shape.turns, known, neck, mouth)
+    return Shape(stretch, shift, shape.turns, known, neck, mouth), best
 
 
-def _least(loss: Callable[[float], float]) -> float:
-    """The factor of least loss: the best of some, then near it."""
+def _least(loss: Callable[[float], float], about: float | None) -> float:
+    """The factor of least loss: near the best of some, or near the one that half the states gave."""
     from scipy.optimize import minimize_scalar  # only a bent target pays for its import
 
-    values = [loss(float(factor)) for factor in FACTORS]
+    tried = FACTORS if about is None else about * NEARBY
+    values = [loss(float(factor)) for factor in tried]
     k = int(np.argmin(values))
-    ends = float(FACTORS[max(k - 1, 0)]), float(FACTORS[min(k + 1, len(FACTORS) - 1)])
-    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 2e-3, "maxiter": 12})
-    return float(found.x) if found.fun < values[k] else float(FACTORS[k])
+    ends = float(tried[max(k - 1, 0)]), float(tried[min(k + 1, len(tried) - 1)])
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": CLOSE, "maxiter": 12})
+    return float(found.x) if found.fun < values[k] else float(tried[k])
 
 
-def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[tuple[int, np.ndarray, list[int]]]) -> list[_Child]:
+def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[_Child]:
     """Those whose regressions have equally many columns at once."""
     found: dict[int, _Child] = {}
     sizes = np.array([(len(on), len(others)) for _, on, others in members])
@@ -154,7 +160,7 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
     columns, count = _columns(u, told, own, leans, others)
     found, precision = _regressed(columns, r, told, count)
     steep = np.maximum(found[:, 0], LEAST_STEEP)
-    rest = -(r + (columns @ found[..., None])[..., 0]) / np.sqrt(precision)
+    rest = -(r + (found[:, None] @ columns)[:, 0]) / np.sqrt(precision)
     total = steep + found[:, count]
     known, shift = np.minimum(found[:, count] / total, MOST_KNOWN), found / total[:, None]
     parts = shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest
@@ -168,76 +174,73 @@ def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: li
     """
     told = np.exp(-2 * CAP * np.tanh(along / CAP))
     columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.array([drivers], int))
-    freedom = len(r) - columns.shape[2]
+    freedom = len(r) - columns.shape[1]
     if freedom < LEAST_FREEDOM:
         return 0.0
     found, precision = _regressed(columns, r[None], told, count)
-    weighed, wanted = columns[0] / np.sqrt(precision[0])[:, None], -r / np.sqrt(precision[0])
+    weighed, wanted = columns[0].T / np.sqrt(precision[0])[:, None], -r / np.sqrt(precision[0])
     rest = np.sum((wanted - weighed @ found[0]) ** 2) + EXACT**2 * np.sum(wanted**2)
-    alone = weighed[:, 0] - weighed[:, 1:] @ _least_squares(weighed[:, 1:], weighed[:, 0])  # what only this column tells
+    other, square = weighed[:, 1:], weighed.T @ weighed
+    alone = weighed[:, 0] - other @ _solved(square[None, 1:, 1:], square[None, 1:, 0])[0]  # what only this column tells
     return float(found[0, 0] * np.sqrt(np.sum(alone**2) * freedom / max(rest, 1e-300)))
 
 
 def _columns(u: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
-    """What −r is regressed on, (m, n, p), and how many of them the drivers tell; the child's own precision is the next."""
-    mine, one = u[:, own].transpose(1, 0, 2), np.ones((len(own), len(u), 1))
-    by_drivers = np.concatenate([mine, -u[:, leans].transpose(1, 0, 2), -one], axis=2)
-    columns = [told[:, None] * by_drivers, mine, -one, u[:, others].transpose(1, 0, 2)]
-    return np.concatenate(columns, axis=2), by_drivers.shape[2]
+    """What −r is regressed on, (m, p, n), and how many of them the drivers tell; the child's own precision is the next."""
+    rows, one = np.ascontiguousarray(u.T), np.ones((len(own), 1, len(u)))
+    by_drivers = np.concatenate([rows[own], -rows[leans], -one], axis=1)
+    return np.concatenate([told * by_drivers, rows[own], -one, rows[others]], axis=1), by_drivers.shape[1]
 
 
 def _regressed(columns: np.ndarray, r: np.ndarray, told: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (m, p), and the precisions (m, n) that they give, which are the weights."""
+    """Coefficients (m, p), and the precisions (m, n) that they give, whose inverses are the weights."""
     precision = np.broadcast_to(told, r.shape)
     for _ in range(REPEATS):
-        weight = 1 / np.sqrt(precision)
-        both, wanted = columns * weight[..., None], -r * weight
-        found = _least_squares_of_each(both, wanted)
+        weighed = columns / precision[:, None]
+        square, product = weighed @ columns.transpose(0, 2, 1), -(weighed @ r[..., None])[..., 0]
+        found = _solved(square, product)
         less = found[:, count] < 0  # data never take precision away
         if less.any():
             used = np.r_[:count, count + 2 : found.shape[1]]
             found[less] = 0.0
-            found[np.ix_(less, used)] = _least_squares_of_each(both[less][..., used], wanted[less])
+            found[np.ix_(less, used)] = _solved(square[np.ix_(less, used, used)], product[np.ix_(less, used)])
         precision = np.maximum(found[:, [0]], LEAST_STEEP) * told + found[:, [count]]
     return found, precision
 
 
-def _others(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: np.ndarray) -> list[int]:
+def _with_others(u: np.ndarray, r: np.ndarray, along: np.ndarray, members: list[_Member]) -> list[_Member]:
     """Coordinates that the data tie a child to (a slope's intercept): not part of the map, but of what the regression must explain."""
-    told = np.exp(-2 * CAP * np.tanh(along / CAP))
-    chosen: list[int] = []
+    told, going = np.exp(-2 * CAP * np.tanh(along / CAP)), list(range(len(members)))
     for _ in range(MOST_OTHERS):
-        (child,) = _alike(u, r[None], told, np.array([[i]]), leans[None].astype(int), np.array([chosen], int))
-        weight = 1 / np.sqrt((1 - child.known) * told + child.known)
-        base = weight[:, None] * np.column_stack(
-            [told * u[:, i], told, u[:, i], np.ones(len(u)), told[:, None] * u[:, leans], u[:, chosen]]
-        )
-        each = u * weight[:, None]
-        each -= base @ _least_squares(base, each)
-        size = np.linalg.norm(each, axis=0) * np.linalg.norm(child.rest)
-        share = np.where(size > 1e-9, (each.T @ child.rest) ** 2 / np.maximum(size, 1e-9) ** 2, 0.0)
-        share[[i, *chosen]] = 0.0
-        if share.max() < max(LEAST_SHARE, 20 / len(u)):
-            break
-        chosen.append(int(np.argmax(share)))
-    return chosen
+        found = _children(u, r, told, [members[k] for k in going])
+        others = [_other(u, told, child, members[k]) for k, child in zip(going, found, strict=True)]
+        for k, other in zip(going, others, strict=True):
+            i, leans, chosen = members[k]
+            members[k] = i, leans, chosen + other
+        going = [k for k, other in zip(going, others, strict=True) if other]
+    return members
 
 
-def _least_squares(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """By the normal equations, several times quicker than by singular values; columns that nearly coincide share what they explain."""
-    size = np.sqrt((columns**2).sum(axis=0))
-    scaled = columns / np.where(size > 0, size, 1.0)
-    found = np.linalg.solve(scaled.T @ scaled + RIDGE * np.eye(len(size)), scaled.T @ values)
-    return (found.T / np.where(size > 0, size, 1.0)).T
+def _other(u: np.ndarray, told: np.ndarray, child: _Child, member: _Member) -> list[int]:
+    """The coordinate that explains most of what the regression leaves, if that is enough."""
+    i, leans, chosen = member
+    weight = 1 / np.sqrt((1 - child.known) * told + child.known)
+    columns = [told * u[:, i], told, u[:, i], np.ones(len(u)), told[:, None] * u[:, leans], u[:, chosen]]
+    base = np.linalg.qr(weight[:, None] * np.column_stack(columns))[0]
+    squares, known = weight**2 @ u**2, (base * weight[:, None]).T @ u
+    size = squares - np.sum(known**2, axis=0)  # of what the base leaves of each
+    product = (child.rest * weight) @ u - (child.rest @ base) @ known
+    share = np.where(size > 1e-9 * squares, product**2 / np.maximum(size * np.sum(child.rest**2), 1e-300), 0.0)
+    share[[i, *chosen]] = 0.0
+    return [int(np.argmax(share))] if share.max() >= max(LEAST_SHARE, 20 / len(u)) else []
 
 
-def _least_squares_of_each(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The same of (m, n, p) and (m, n)."""
-    size = np.sqrt((columns**2).sum(axis=1, keepdims=True))
+def _solved(square: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """Normal equations, (m, p, p) and (m, p): quicker than singular values; columns that nearly coincide share what they explain."""
+    size = np.sqrt(np.diagonal(square, axis1=1, axis2=2))
     size = np.where(size > 0, size, 1.0)
-    scaled = columns / size
-    turned = scaled.transpose(0, 2, 1)
-    return np.linalg.solve(turned @ scaled + RIDGE * np.eye(columns.shape[2]), turned @ values[..., None])[..., 0] / size[:, 0]
+    scaled = square / (size[:, :, None] * size[:, None]) + RIDGE * np.eye(size.shape[1])
+    return np.linalg.solve(scaled, (product / size)[..., None])[..., 0] / size
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
