@@ -129,6 +129,23 @@ def test_children_that_the_data_know_well_are_straightened_with_their_siblings(s
     assert children[2:-3].all() and not children[0] and not children[-3:].any()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hierarchy_among_many_others_is_straightened(seed):
+    """Fifteen groups among 45 heavy-tailed coordinates, of whose loss no map takes anything, and a scale that the fit holds tight."""
+    groups, rng = 15, np.random.default_rng(seed)
+
+    def logdensity(x):
+        log_tau, mu, theta, heavy = x[0], x[1], x[2 : 2 + groups], x[2 + groups :]
+        prior = -(log_tau**2) / 2 - mu**2 / 2 - jnp.sum((theta - mu) ** 2) * jnp.exp(-2 * log_tau) / 2 - groups * log_tau
+        return prior - 2 * jnp.sum(jnp.log1p(heavy**2 / 3))
+
+    log_tau, mu = 0.2 * rng.standard_normal((CHAINS, 1)), rng.standard_normal((CHAINS, 1))
+    theta, heavy = mu + np.exp(log_tau) * rng.standard_normal((CHAINS, groups)), rng.standard_t(3, (CHAINS, 45))
+    bend = learn_bend(*with_gradients(logdensity, np.column_stack([log_tau, mu, theta, heavy])))
+    assert bend is not None and np.asarray(bend.levels).any(axis=0)[2 : 2 + groups].sum() >= groups - 2
+    assert learn_bend(*with_gradients(lambda x: -2 * jnp.sum(jnp.log1p(x**2 / 3)), heavy)) is None
+
+
 def test_siblings_keep_children_of_their_own():
     """0 drives twelve scales, and four of these drive two more each: all are straightened, in two turns."""
     rng = np.random.default_rng(9)

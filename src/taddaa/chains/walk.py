@@ -182,12 +182,12 @@ class Walk:
     def newly_bent(self) -> bool:
         """Whether the chains' coordinates were bent in the opening: they have not yet gone far in coordinates learnt while so.
 
-        Not where the map still gains little: then it has opened nothing that was closed to them.
+        Not where the map still gains little, or nothing any more: then it has opened nothing that was closed to them.
         """
         if not isinstance(self.metric, Bent) or self.rounds != 1:
             return False
         better = self._better_metric()
-        return not isinstance(better, Bent) or float(better.bend.gain) >= LEAST_GAIN
+        return isinstance(better, Bent) and float(better.bend.gain) >= LEAST_GAIN
 
     @property
     def seen(self) -> Seen:
