@@ -19,7 +19,7 @@ LARGEST = 500  # dimensions
 LEAST_SHARE = 0.04  # of the variance of log g², which a driver must explain
 MOST_STRETCHING, MOST_SHIFTING = 2, 3  # drivers of one coordinate
 MOST_LEVELS = 3
-RIDGE, MOST_STEPS, STEP_GAINS = 1e-3, 60, 1e-5  # a step that lowers the loss by less is the last
+RIDGE, MOST_STEPS = 1e-3, 60
 HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
 ROOMS = (16, 64, LARGEST)  # for drivers
 SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
@@ -289,7 +289,7 @@ class Divergence:
             return value, slope[fixed:]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            found = minimize(objective, theta[fixed:], jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS, "ftol": STEP_GAINS})
+            found = minimize(objective, theta[fixed:], jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
         return np.concatenate([theta[:fixed], found.x])
 
     def shape(self, theta: np.ndarray) -> Shape:
