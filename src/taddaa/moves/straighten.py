@@ -24,6 +24,8 @@ HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a 
 ROOMS = (16, 64, LARGEST)  # for drivers
 SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
 LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.2, 4.0  # of the held-out loss, or as a part of it, and in standard errors
+BLOCK_NUMBERS = 2**13
+ALL = slice(None)
 LEAST_FAMILY = 0.1  # of all coordinates, to be a hierarchy
 
 
@@ -201,6 +203,9 @@ class Divergence:
         self.child = edges.turn >= 0
         self.free = int(self.stretches.sum()), int(self.shifts.sum())
         self.size = sum(self.free) + 2 * u.shape[1]
+        # Arrays that stay in the processor's cache, and for which the C library does not ask the system for memory each time.
+        count = max(1, BLOCK_NUMBERS // u.shape[1])
+        self.blocks = [slice(first, first + count) for first in range(0, len(u), count)]
 
     def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
         stretch, shift = np.zeros(self.stretches.shape), np.zeros(self.shifts.shape)
@@ -223,13 +228,14 @@ class Divergence:
             stretch[self.drivers[mine], i] = np.clip(-0.5 * np.linalg.lstsq(centred, size[:, i], rcond=None)[0], -1.5, 1.5)
         return np.concatenate([stretch[self.drivers][self.stretches], shift[self.drivers][self.shifts], linear])
 
-    def _forward(self, stretch, shift):
+    def _forward(self, stretch, shift, rows=ALL):
         """What the loss and its slope share: tanh, e^a, the shifted u, and the gradients after each turn's pull-back."""
-        bent = np.tanh(self.at @ stretch / CAP)
+        at = self.at[rows]
+        bent = np.tanh(at @ stretch / CAP)
         grow = np.where(self.child, np.exp(CAP * bent), 1.0)
-        shifted = self.u - self.at @ shift
+        shifted = self.u[rows] - at @ shift
         flat = 1 - bent**2
-        pulled, steps = self.r.copy(), []
+        pulled, steps = self.r[rows].copy(), []
         for turn in self.turns:
             mine = np.where(turn, pulled, 0.0)
             force = mine * shifted * flat + np.where(turn, flat, 0.0)
@@ -237,9 +243,9 @@ class Divergence:
             steps.append((mine, force))
         return bent, grow, shifted, flat, pulled, steps
 
-    def _residual(self, theta):
+    def _residual(self, theta, rows=ALL):
         stretch, shift, centre, log_scale = self.unpacked(theta)
-        parts = self._forward(stretch, shift)
+        parts = self._forward(stretch, shift, rows)
         _, grow, shifted, _, pulled, _ = parts
         w, slope, delta = shifted / grow, pulled * grow, np.exp(np.clip(log_scale, -20, 20))
         return slope * delta, (w - centre) / delta, w, slope, delta, parts
@@ -253,11 +259,19 @@ class Divergence:
         return self._forward(*self.unpacked(theta)[:2])[4]
 
     def value_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        values, slopes = zip(*(self._sums(theta, rows) for rows in self.blocks), strict=True)
+        edges, count, out = theta[: sum(self.free)], len(self.u), np.sum(slopes, axis=0) / len(self.u)
+        ridge = RIDGE / self.u.shape[1]
+        out[: len(edges)] += 2 * ridge * edges
+        return float(sum(values) / count + ridge * edges @ edges), out
+
+    def _sums(self, theta: np.ndarray, rows: slice) -> tuple[float, np.ndarray]:
+        """Over these states: of their losses, and of the losses' slopes."""
         stretch, shift, _, _ = self.unpacked(theta)
-        push, spread, w, slope, delta, (bent, grow, shifted, flat, _, steps) = self._residual(theta)
+        push, spread, w, slope, delta, (bent, grow, shifted, flat, _, steps) = self._residual(theta, rows)
         residual = push + spread
         mean = np.mean(residual**2, axis=1)
-        d_residual = 2 / (residual.size * (1 + mean))[:, None] * residual
+        d_residual = 2 / (residual.shape[1] * (1 + mean))[:, None] * residual
         d_log_scale, d_centre = np.sum(d_residual * (push - spread), axis=0), -np.sum(d_residual, axis=0) / delta
         d_slope, d_w = d_residual * delta, d_residual / delta
         d_pulled, d_a = d_slope * grow, np.where(self.child, d_slope * slope - d_w * w, 0.0)
@@ -272,12 +286,9 @@ class Divergence:
             d_shifted += d_force * mine * flat
             d_flat += np.where(turn, d_force * (mine * shifted + 1), 0.0)
         d_bent = (CAP * d_a - 2 * bent * d_flat) * flat / CAP
-        d_stretch += self.at.T @ d_bent
-        d_shift -= self.at.T @ d_shifted
-        out = np.concatenate([d_stretch[self.stretches], d_shift[self.shifts], d_centre, d_log_scale])
-        edges, ridge = theta[: sum(self.free)], RIDGE / residual.shape[1]
-        out[: len(edges)] += 2 * ridge * edges
-        return float(np.mean(np.log1p(mean)) + ridge * edges @ edges), out
+        d_stretch += self.at[rows].T @ d_bent
+        d_shift -= self.at[rows].T @ d_shifted
+        return float(np.sum(np.log1p(mean))), np.concatenate([d_stretch[self.stretches], d_shift[self.shifts], d_centre, d_log_scale])
 
     def minimise(self, theta: np.ndarray, linear_only: bool = False) -> np.ndarray:
         from scipy.optimize import minimize  # only a bent target pays for its import
