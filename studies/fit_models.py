@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 
 GROUPS, STEPS, FEATURES, CENTRES = 60, 140, 45, 25
-DISTRICTS, SCHOOLS, PEOPLE, QUESTIONS, MONTHS = 6, 30, 50, 14, 96
+DISTRICTS, SCHOOLS, CLASSES, PEOPLE, QUESTIONS, MONTHS = 6, 30, 25, 50, 14, 96
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,32 @@ def districts_data() -> tuple:
     return district, size, rng.binomial(size, 1 / (1 + np.exp(-b)))
 
 
+def slopes(group, x, y, centred=True):
+    """Three slopes a group, which vary together; those of the last vary little."""
+    mean, sd = wide("mean", 3, 3.0), numpyro.sample("sd", dist.HalfNormal(1).expand([3]).to_event(1))
+    related, noise = numpyro.sample("related", dist.LKJCholesky(3, 2.0)), numpyro.sample("noise", dist.HalfNormal(2))
+    factor = sd[:, None] * related
+    if centred:
+        b = numpyro.sample("b", dist.MultivariateNormal(mean, scale_tril=factor).expand([CLASSES]).to_event(1))
+    else:
+        z = numpyro.sample("z", dist.Normal(0, 1).expand([CLASSES, 3]).to_event(2))
+        b = numpyro.deterministic("b", mean + z @ factor.T)
+    numpyro.sample("y", dist.Normal(jnp.sum(x * b[group], axis=1), noise).to_event(1), obs=y)
+
+
+def slopes_free(group, x, y):
+    slopes(group, x, y, centred=False)
+
+
+def slopes_data() -> tuple:
+    rng = np.random.default_rng(32)
+    factor = np.linalg.cholesky(np.array([[1.0, 0.5, -0.3], [0.5, 1.0, 0.0], [-0.3, 0.0, 1.0]]))
+    b = np.array([1.0, 0.5, -0.5]) + rng.standard_normal((CLASSES, 3)) @ factor.T * np.array([0.7, 0.4, 0.25])
+    group = np.repeat(np.arange(CLASSES), 8)
+    x = np.column_stack([np.ones(len(group)), rng.standard_normal((len(group), 2))])
+    return group, x, np.sum(x * b[group], axis=1) + 0.8 * rng.standard_normal(len(group))
+
+
 def answers(right):
     """Item response with two parameters a question."""
     spread, mean = numpyro.sample("spread", dist.HalfNormal(1)), numpyro.sample("mean", dist.Normal(0, 2))
@@ -225,6 +251,7 @@ FIT_MODELS = {
     "hierarchy, centred": FitModel(centred, hierarchy_data(), sampled=hierarchy),
     "volatility": FitModel(volatility, volatility_data()),
     "districts": FitModel(districts, districts_data(), sampled=districts_free),
+    "slopes": FitModel(slopes, slopes_data(), sampled=slopes_free, judged=("mean", "sd", "noise", "b")),
     "answers": FitModel(answers, answers_data()),
     "trend": FitModel(trend, trend_data()),
     "counts": FitModel(counts, counts_data()),

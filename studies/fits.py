@@ -51,6 +51,8 @@ def truth_of(fit: FitModel, path: Path) -> dict[str, Any]:
         sampler.run(jax.random.key(7), *fit.arguments)
         found = {}
         for site, draws in sampler.get_samples(group_by_chain=True).items():
+            if fit.judged and site not in fit.judged:
+                continue
             for place in np.ndindex(*draws.shape[2:]):
                 label = f"{site}[{','.join(map(str, place))}]" if place else site
                 found[label] = functionals(np.asarray(draws[(slice(None), slice(None), *place)], float))
