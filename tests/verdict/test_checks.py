@@ -395,3 +395,26 @@ GOES_ON, COMES_BACK, NEAR = (-5.2, -4.6), (-4.6, -5.2), (-7.4, -6.8)
 )
 def test_what_has_come_furthest_and_goes_on_is_looked_at_most_sternly(run, stern):
     assert _not_there_yet(run, *_ends(17)).tolist() == stern
+
+
+def test_moments_of_what_is_bounded_exist_however_heavy_its_tails_look():
+    """A probability, one of which draws have seen nothing large, a scale, a coordinate; and code that refuses to go so far."""
+    x = np.random.default_rng(0).standard_t(1.5, (400, 1))
+
+    def observed(positions, functions):
+        with np.errstate(over="ignore"):
+            return np.concatenate([1 / (1 + np.exp(-positions)), 1 / (1 + np.exp(40 - positions)), np.exp(positions), positions], axis=1)
+
+    def refused(positions, functions):
+        raise ValueError("no such place")
+
+    def run_of(observe):
+        seen = SimpleNamespace(snapshots=[SimpleNamespace(positions=x)], late_quantities=[observed(np.clip(x, -5, 5), ())], left_out=0)
+        walk = SimpleNamespace(seen=seen, engine=SimpleNamespace(viewer=SimpleNamespace(observe=observe)))
+        mean = SimpleNamespace(labels=range(4), functional=SimpleNamespace(label="mean"))
+        questions = SimpleNamespace(functions=(), per_row=np.asarray, groups=[mean], reference_tails=np.ones(4))
+        return Run(walk, questions, None, 0.95)
+
+    assert run_of(observed).bounded.tolist() == [True, False, False, False]
+    assert run_of(observed).momentless.tolist() == [False, True, True, True]
+    assert run_of(refused).momentless.all()

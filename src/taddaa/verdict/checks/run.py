@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a stored report knows its checks without loading what runs 
 
 VARIANCE_TAIL, MEAN_TAIL = 0.5, 0.65  # tail indices above which it hardly has an interval (a variance exists under 1/2, a mean under 1)
 NEEDS = {"mean": MEAN_TAIL, "variance": VARIANCE_TAIL, "covariance": VARIANCE_TAIL}
+FAR, BOUNDED, SEEN_OF_RANGE = (30.0, 300.0), 1.01, 0.1  # times as far out; the range there, and what draws must have seen of it
 SHARED = 0.1  # of the variance over chains, from which one quantity's trouble is another's
 MOST_TIES = 200  # quantities in trouble whose ties are looked for
 
@@ -65,7 +66,23 @@ class Run:
     @cached_property
     def momentless(self) -> np.ndarray:
         """Rows whose moment hardly exists: they are untrusted themselves, and tell nothing about the run."""
-        return self.questions.per_row(self.tail_index) > self.tail_limit
+        heavy = self.questions.per_row(self.tail_index) > self.tail_limit
+        return heavy & (self.questions.per_row(self.bounded) == 0) if heavy.any() else heavy
+
+    @cached_property
+    def bounded(self) -> np.ndarray:
+        """Quantities such as probabilities, whose range far out is what it is nearer: all their moments exist.
+
+        Not where draws have seen next to nothing of that range: what is rare there may still make up most of a moment.
+        """
+        x, observe = self.seen.snapshots[-1].positions, self.walk.engine.viewer.observe
+        middle, wide = np.median(x, axis=0), np.ptp(np.concatenate(self.seen.late_quantities), axis=0)
+        try:
+            with np.errstate(all="ignore"):
+                far, farther = (np.ptp(observe(middle + way * (x - middle), self.questions.functions), axis=0) for way in FAR)
+                return (farther <= BOUNDED * far) & (farther <= wide / SEEN_OF_RANGE)
+        except Exception:  # code of the user's on the host may refuse such places
+            return np.zeros(len(wide), bool)
 
     @cached_property
     def tail_limit(self) -> np.ndarray:
