@@ -12,7 +12,7 @@ from sample_reports import demo_report, doubtful_report
 from taddaa import Fisher, Gaussian, InputError, Relay, Report, Settings, StudentT, Target, Variance
 from taddaa.cli import main
 from taddaa.cli.parser import parser
-from taddaa.report.advice import ALL_CHECKS, CHAINS, CURE, FULL, STEPS, TIME, USE, USUAL, tried_settings
+from taddaa.report.advice import ALL_CHECKS, CHAINS, CURE, FULL, KNOWN, STEPS, TIME, USE, USUAL, tried_settings
 
 
 def normal(x):
@@ -254,3 +254,16 @@ def test_a_large_mass_matrix_is_kept_by_its_diagonal(short):
     large = short[2].handover._replace(starts=np.zeros((2, 501)), inverse_mass=np.diag(np.arange(501.0)))
     again = Report.from_json(replace(short[2], handover=large).to_json()).handover
     np.testing.assert_array_equal(again.inverse_mass, np.arange(501.0))
+
+
+@pytest.mark.parametrize(("unknown", "said"), [(0, "all 20"), (1, "19 of 20"), (2, "18 of 20"), (3, "")])
+def test_where_all_but_a_few_right_values_are_known_they_come_first(unknown, said):
+    report = doubtful_report()
+    rows = [replace(report.rows[0], corrected=np.nan if i < unknown else 1.0) for i in range(20)]
+    first = replace(report, rows=tuple(rows)).advice[0]
+    assert (first.kind == KNOWN) == bool(said) and said in first.words
+    assert first.kind != KNOWN or ("the other" in first.words) == bool(unknown)
+    far = replace(
+        report, rows=tuple(rows), checks=tuple(replace(check, passed=check.name != "near the posterior") for check in report.checks)
+    )
+    assert far.far and far.advice[0].kind != KNOWN

@@ -18,7 +18,8 @@ from .parts import Provenance
 if TYPE_CHECKING:
     from .report import Report
 
-USE, TIME, STEPS, CHAINS, ALL_CHECKS, CURE, FULL = "use", "more time", "longer steps", "more chains", "all checks", "cure", "full MCMC"
+USE, KNOWN, TIME, STEPS, CHAINS = "use", "use what is known", "more time", "longer steps", "more chains"
+ALL_CHECKS, CURE, FULL = "all checks", "cure", "full MCMC"
 ENOUGH_TIME = 64  # times the plan: chains that still move then want another kernel
 # The settings that a line to paste may name, as long as they are not these (a test holds them equal to `Settings()`).
 USUAL = {
@@ -40,6 +41,7 @@ USUAL = {
 WORDS = {"variance_interval", "interval", "checks", "precision", "kernel", "preconditioner"}
 PRECONDITIONERS = {"FromApproximation": "approximation", "Identity": "identity"}  # by their names in a report
 FEWEST, MOST_CHAINS = 100, 20_000
+FEW = 0.1  # of the quantities
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,19 @@ def advice(report: "Report") -> tuple[Advice, ...]:
     if report.usable:
         return (_use(report),)
     failed = [check for check in report.checks if not check.passed]
-    found = [*_cures(failed, far=True), *_onward(report, failed), *_cures(failed, far=False)]
+    found = [*_known(report), *_cures(failed, far=True), *_onward(report, failed), *_cures(failed, far=False)]
     return (*found, _full(report))
+
+
+def _known(report: "Report") -> list[Advice]:
+    """Where all but a few right values are known, that comes first: what follows is about these few."""
+    unknown = sum(math.isnan(row.corrected) for row in report.rows)
+    if report.far or unknown > FEW * len(report.rows):
+        return []
+    known = f"{len(report.rows) - unknown} of {len(report.rows)}" if unknown else f"all {len(report.rows)}"
+    rest = "the others" if unknown > 1 else "the other one" if unknown else "the check that failed"
+    words = f"The right values of {known} quantities are known: use them. What follows is about {rest}."
+    return [Advice(KNOWN, words, "report.corrected  # with intervals", "taddaa run FILE.py --json report.json  # holds them")]
 
 
 def _use(report: "Report") -> Advice:
@@ -110,7 +123,7 @@ def _more_time(report: "Report") -> Advice:
         return Advice(TIME, words, python, _shell(report, budget=str(more)))
     why = "More time of this kernel would not help" if gone < ENOUGH_TIME else f"{_times(gone)} the planned iterations were not enough"
     if not longer:
-        words = f"{why}: take longer steps, with HMC."
+        words = f"{why}: take longer steps, with HMC from the start."
         fresh = {"kernel": "hmc", "budget": USUAL["budget"], "iterations": USUAL["iterations"]}  # HMC plans its own
         return Advice(STEPS, words, _python(report, **fresh), _shell(report, **fresh))
     return Advice(FULL, f"{why}, and HMC was tried already: run full MCMC, which adapts longer, or reparametrise the model.")

@@ -10,6 +10,7 @@ from ..verdict.checks.check import Check
 from ..verdict.checks.registry import condemning
 from ..verdict.checks.settled import still_moving
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, WITHIN
+from .advice import KNOWN
 from .parts import Row
 from .right_value import right_value
 from .tolerance import SLIGHT, in_words
@@ -150,7 +151,7 @@ def _doubts(report: "Report", rows: Sequence[Row]) -> list[str]:
     still = moving(report)
     moved = [(row, how_far(row, still(row))) for row in rows]
     told += [f"The {row.functional} of {short(row.parameter)} {words}." for row, words in moved if words][:1]
-    advice = report.advice
+    advice = [one for one in report.advice if one.kind != KNOWN]
     return [*told, *([f"What to do: {advice[0].words}{_line(advice[0].python)}"] if advice else [])]
 
 

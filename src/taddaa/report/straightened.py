@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LEAST = 0.1  # of a standardised slope that is worth a word
 SHOWN = 3
+SAME, PART_OF = 0.98, 0.3  # squared rank correlations of a parameter with a coordinate
 
 
 def straightened(walk: "Walk") -> list[str]:
@@ -46,8 +47,14 @@ def listed(names: list[str]) -> str:
 
 
 def _flat_names(walk: "Walk") -> list[str]:
-    """Each flat coordinate by the parameter that is a monotone function of it, or by its position."""
+    """Each flat coordinate by the parameter that is a monotone function of it, by the one that it is part of, or by its position."""
     labels, last = walk.engine.target.labels, walk.snapshots[-1]
     flat, mine = ranks(last.positions), ranks(last.quantities[:, : len(labels)])
     shared = np.array([squared_correlation(column[:, None], mine) for column in flat.T])
-    return [labels[int(np.argmax(row))] if np.max(row) > 0.98 else f"coordinate {i}" for i, row in enumerate(shared)]
+    return [_named(i, labels[int(np.argmax(row))], np.max(row)) for i, row in enumerate(shared)]
+
+
+def _named(i: int, nearest: str, shared: float) -> str:
+    if shared > SAME:
+        return nearest
+    return f"a coordinate of {nearest.partition('[')[0]}" if shared > PART_OF else f"coordinate {i}"
