@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.pooling import Shape, _children, _other, _solved, narrowing, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _children, _least, _other, _solved, _with_others, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -117,7 +117,7 @@ def test_normal_equations_are_solved_as_by_numpy_and_bear_columns_that_coincide(
 
 
 def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate():
-    """Its share of what is left, by NumPy's own algebra; and none where nothing is tied."""
+    """The one with the largest share of what is left, by NumPy's own algebra; and none where nothing is tied."""
     rng = np.random.default_rng(4)
     u = rng.standard_normal((300, 6))
     told = np.exp(-2 * 0.4 * u[:, 0])
@@ -131,6 +131,8 @@ def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(
     left -= base @ np.linalg.lstsq(base, left, rcond=None)[0]
     share = [(child.rest @ left[:, k]) ** 2 / (left[:, k] @ left[:, k] * (child.rest @ child.rest)) for k in (0, 2, 3, 4, 5)]
     assert np.argmax(share) == 3 and share[3] > 0.5
+    (whole,) = _with_others(u, np.tile(r[:, None], 6), 0.4 * u[:, 0], [member])
+    assert whole[2] == [4]
     known = (1, np.array([2]), [4])
     (child,) = _children(u, np.tile(r[:, None], 6), told, [known])
     assert _other(u, told, child, known) == []
@@ -167,3 +169,10 @@ def test_how_sure_a_narrowing_is_agrees_with_weighted_least_squares():
     error = np.sqrt(np.linalg.inv(fit.T @ fit)[0, 0] * rest @ rest / 295)
     assert beta[2] > 0
     assert found == pytest.approx(beta[0] / error, rel=0.02)
+
+
+@pytest.mark.parametrize("about", [None, 0.7, 1.4])
+@pytest.mark.parametrize("best", [0.3, 0.75, 1.0, 1.6, 3.0])
+def test_the_best_factor_is_found_though_it_lies_beyond_those_tried_first(best, about):
+    assert _least(lambda factor: (np.log(factor / best)) ** 2, about) == pytest.approx(best, abs=0.02)
+    assert 3 < _least(lambda factor: -factor, about) <= 5 and 0.2 <= _least(lambda factor: factor, about) < 0.4  # and not without end

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taddaa.moves import straighten
 from taddaa.moves.bend import Bend
 from taddaa.moves.straighten import Divergence, Edges, bend_of, find_stretching, learn_bend, with_siblings
 
@@ -56,6 +57,18 @@ def test_its_slope_is_that_of_its_value(divergence):
     steps = 1e-6 * np.eye(divergence.size)
     numerical = [(value(theta + step) - value(theta - step)) / 2e-6 for step in steps]
     np.testing.assert_allclose(divergence.value_and_slope(theta)[1], numerical, atol=1e-7)
+
+
+def test_the_divergence_is_the_same_in_blocks(divergence, monkeypatch):
+    theta = 0.5 * np.random.default_rng(1).standard_normal(divergence.size)
+    whole, slope = divergence.value_and_slope(theta)
+    assert len(divergence.blocks) == 1
+    monkeypatch.setattr(straighten, "BLOCK_NUMBERS", 6 * 9)  # five blocks, the last of four states
+    found = edges(6, [(1, 4), (1, 5), (0, 1)], [(2, 4), (1, 5), (0, 5), (3, 1)], {4: 0, 5: 0, 1: 1})
+    parts = Divergence(divergence.u, divergence.r, found)
+    assert len(parts.blocks) == 5
+    assert parts.value_and_slope(theta)[0] == pytest.approx(whole, rel=1e-12)
+    np.testing.assert_allclose(parts.value_and_slope(theta)[1], slope, rtol=1e-10, atol=1e-14)
 
 
 def test_a_funnel_is_straightened():
@@ -143,7 +156,25 @@ def test_a_hierarchy_among_many_others_is_straightened(seed):
     theta, heavy = mu + np.exp(log_tau) * rng.standard_normal((CHAINS, groups)), rng.standard_t(3, (CHAINS, 45))
     bend = learn_bend(*with_gradients(logdensity, np.column_stack([log_tau, mu, theta, heavy])))
     assert bend is not None and np.asarray(bend.levels).any(axis=0)[2 : 2 + groups].sum() >= groups - 2
+    assert float(bend.gain) > 1.5 * straighten.LEAST_GAIN  # of its children; of all coordinates it is a quarter of that
     assert learn_bend(*with_gradients(lambda x: -2 * jnp.sum(jnp.log1p(x**2 / 3)), heavy)) is None
+
+
+def test_a_few_children_among_many_others_need_the_whole_gain():
+    """Five that a scale drives a little, of a hundred coordinates: it is seen, and not worth a map."""
+    rng, groups = np.random.default_rng(0), 5
+
+    def logdensity(x):
+        log_tau, theta = x[0], x[1 : 1 + groups]
+        prior = -(log_tau**2) / 2 - jnp.sum(theta**2) * jnp.exp(-2 * log_tau) / 2 - groups * log_tau
+        return prior - 2 * jnp.sum(jnp.log1p(x[1 + groups :] ** 2 / 3))
+
+    log_tau = 0.4 * rng.standard_normal((CHAINS, 1))
+    theta = np.exp(log_tau) * rng.standard_normal((CHAINS, groups))
+    x, g = with_gradients(logdensity, np.column_stack([log_tau, theta, rng.standard_t(3, (CHAINS, 94))]))
+    assert find_stretching(x, np.log(g**2), np.ones(100, bool))[0, 1 : 1 + groups].sum() >= 4
+    assert learn_bend(x, g) is None
+    assert learn_bend(x[:, :12], g[:, :12]) is not None
 
 
 def test_siblings_keep_children_of_their_own():

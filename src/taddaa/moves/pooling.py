@@ -14,9 +14,10 @@ import numpy as np
 
 from .bend import CAP
 
-FACTORS = np.geomspace(0.6, 1.7, 7)  # of A, tried before the best of them is refined
-NEARBY = np.array([0.9, 1.0, 1.1])  # the same around one that is known roughly
-CLOSE = 5e-3  # to the best
+FACTORS = np.geomspace(0.6, 1.7, 7).tolist()  # of A, tried before the best of them is refined
+NEARBY = 1.1  # times more and less, tried around one that is known roughly
+SMALLEST, LARGEST = 0.2, 5.0  # that the search goes on to where an end is the best
+CLOSE = 5e-3  # how near to the best factor is enough
 ENOUGH = 16  # children to find it by
 MOST_KNOWN = 0.98  # ρ
 MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
@@ -130,14 +131,18 @@ def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _F
 
 
 def _least(loss: Callable[[float], float], about: float | None) -> float:
-    """The factor of least loss: near the best of some, or near the one that half the states gave."""
+    """The factor of least loss: near the best of some, or near the one that half the states gave; further where an end is the best."""
     from scipy.optimize import minimize_scalar  # only a bent target pays for its import
 
-    tried = FACTORS if about is None else about * NEARBY
-    values = [loss(float(factor)) for factor in tried]
-    k = int(np.argmin(values))
-    ends = float(tried[max(k - 1, 0)]), float(tried[min(k + 1, len(tried) - 1)])
-    found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": CLOSE, "maxiter": 12})
+    tried = list(FACTORS) if about is None else [about / NEARBY, about, about * NEARBY]
+    values = [loss(factor) for factor in tried]
+    while (k := int(np.argmin(values))) in (0, len(tried) - 1):
+        further = tried[k] * FACTORS[1] / FACTORS[0] if k else tried[k] * FACTORS[0] / FACTORS[1]
+        if not SMALLEST < further < LARGEST:
+            return float(tried[k])
+        tried.insert(k and k + 1, further)
+        values.insert(k and k + 1, loss(further))
+    found = minimize_scalar(loss, bounds=(tried[k - 1], tried[k + 1]), method="bounded", options={"xatol": CLOSE, "maxiter": 12})
     return float(found.x) if found.fun < values[k] else float(tried[k])
 
 
@@ -187,7 +192,7 @@ def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: li
 
 def _columns(u: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
     """What −r is regressed on, (m, p, n), and how many of them the drivers tell; the child's own precision is the next."""
-    rows, one = np.ascontiguousarray(u.T), np.ones((len(own), 1, len(u)))
+    rows, one = u.T, np.ones((len(own), 1, len(u)))
     by_drivers = np.concatenate([rows[own], -rows[leans], -one], axis=1)
     return np.concatenate([told * by_drivers, rows[own], -one, rows[others]], axis=1), by_drivers.shape[1]
 

@@ -24,7 +24,7 @@ HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a 
 ROOMS = (16, 64, LARGEST)  # for drivers
 SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
 LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.2, 4.0  # of the held-out loss, or as a part of it, and in standard errors
-BLOCK_NUMBERS = 2**13
+BLOCK_NUMBERS = 2**13  # in the arrays of a block of states
 ALL = slice(None)
 LEAST_FAMILY = 0.1  # of all coordinates, to be a hierarchy
 
@@ -67,12 +67,12 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
     gain = loss - held_out.losses(fit)
     # The loss is a mean over all coordinates, of which a hierarchy's children may be few: its gain is theirs.
     many = found.stretches[found.stretches.sum(axis=1) > max(LEAST_HUB, LEAST_FAMILY * d)].any(axis=0)
-    enough = min(LEAST_GAIN * (many.mean() if many.any() else 1.0), LEAST_PART * loss.mean())
-    if not gain.mean() > max(enough, GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
+    share = many.mean() if many.any() else 1.0
+    if not gain.mean() > max(min(LEAST_GAIN * share, LEAST_PART * loss.mean()), GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
         return None
     whole = Divergence(u, r, found)
-    shape = whole.shape(whole.minimise(fit))
-    return bend_of(pooled((before[0] - centre) / scale, before[1] * scale, shape), centre, scale)._replace(gain=jnp.asarray(gain.mean()))
+    shape = pooled((before[0] - centre) / scale, before[1] * scale, whole.shape(whole.minimise(fit)))
+    return bend_of(shape, centre, scale)._replace(gain=jnp.asarray(gain.mean() / share))
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
