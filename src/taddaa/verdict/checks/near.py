@@ -22,8 +22,8 @@ class NearThePosterior(Checker):
     measures = "rise of the log density on the way"
     should_be = "below 10 d + 100"
     remedy = (
-        "Refit before anything else: more steps, other starts, a smaller learning rate. report.handover.starts are nearer to the "
-        "posterior than the fit is, and can serve as its start."
+        "Refit before anything else: more steps, other starts, another learning rate, predictors scaled to about one. "
+        "report.handover.starts are nearer to the posterior than the fit is, and can serve as its start."
     )
     python = "starts = report.handover.starts; approximation = taddaa.Gaussian(starts.mean(axis=0), starts.std(axis=0))"
     silences = Silences.NOTHING
