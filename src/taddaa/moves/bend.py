@@ -32,7 +32,7 @@ class Bend(NamedTuple):
     known: Any  # (d,): ρ
     neck: Any  # (d,): b
     mouth: Any  # (d,): h
-    gain: Any = np.zeros(())  # by which the map lowers the loss that it was learnt by, beside a straight one, of a hierarchy's children
+    gain: Any = np.zeros(())  # by which the map lowers the loss that it was learnt by, beside a straight one
 
     def forward(self, w):
         """x and log |dx/dw| (up to a constant), for one w."""

@@ -27,6 +27,7 @@ LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.2, 4.0  # of the held-out loss, or 
 BLOCK_NUMBERS = 2**13  # in the arrays of a block of states
 ALL = slice(None)
 LEAST_FAMILY = 0.1  # of all coordinates, to be a hierarchy
+COMMON_SHARE = 1 / 3  # of all coordinates: a map's gain is told as if its children were no fewer
 
 
 class Edges(NamedTuple):
@@ -72,7 +73,7 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
         return None
     whole = Divergence(u, r, found)
     shape = pooled((before[0] - centre) / scale, before[1] * scale, whole.shape(whole.minimise(fit)))
-    return bend_of(shape, centre, scale)._replace(gain=jnp.asarray(gain.mean() / share))
+    return bend_of(shape, centre, scale)._replace(gain=jnp.asarray(gain.mean() * max(1.0, COMMON_SHARE / share)))
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
