@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taddaa.moves import divergence as divergences
 from taddaa.moves import straighten
 from taddaa.moves.bend import Bend
-from taddaa.moves.straighten import Divergence, Edges, bend_of, find_stretching, learn_bend, with_siblings
+from taddaa.moves.divergence import Divergence, Edges
+from taddaa.moves.straighten import bend_of, find_stretching, learn_bend, with_siblings
 
 CHAINS = 387
 
@@ -63,7 +65,7 @@ def test_the_divergence_is_the_same_in_blocks(divergence, monkeypatch):
     theta = 0.5 * np.random.default_rng(1).standard_normal(divergence.size)
     whole, slope = divergence.value_and_slope(theta)
     assert len(divergence.blocks) == 1
-    monkeypatch.setattr(straighten, "BLOCK_NUMBERS", 6 * 9)  # five blocks, the last of four states
+    monkeypatch.setattr(divergences, "BLOCK_NUMBERS", 6 * 9)  # five blocks, the last of four states
     found = edges(6, [(1, 4), (1, 5), (0, 1)], [(2, 4), (1, 5), (0, 5), (3, 1)], {4: 0, 5: 0, 1: 1})
     parts = Divergence(divergence.u, divergence.r, found)
     assert len(parts.blocks) == 5
