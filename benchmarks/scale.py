@@ -118,7 +118,7 @@ def arguments(case: Case, mesh: Mesh) -> tuple:
     data = (array((*rows, case.entries), *axes), array(rows, *axes))
     if case.sparse:
         data = (array((*rows, case.entries), *axes, dtype=jnp.int32), *data)
-    return chains, array((), dtype=jnp.int32), noise, metric, Anchor(array((dim,)), wide), array((GROUPS, count), None, AXIS), data, False
+    return chains, array((), dtype=jnp.int32), noise, metric, Anchor(array((dim,)), wide), array((GROUPS, count), None, AXIS), data
 
 
 def compiled(case: Case):

@@ -131,7 +131,7 @@ def collectives(target: Target, chains: int) -> list[list]:
     metric = Dense(np.eye(target.dim))
     begun = engine.start(starts, metric, 0.1)
     (lane,) = engine._lanes(begun, starts)
-    arguments = (begun, 5, lane.draw(5), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data, False)
+    arguments = (begun, 5, lane.draw(5), engine._cast_metric(metric), lane.anchor, lane.membership, engine._data)
     text = engine._programs.advance.lower(*arguments).compile().as_text()
     kinds = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
     found = re.findall(rf"= (\S+|\([^)]*\)) ({kinds})(?:-start)?\(", text)

@@ -14,7 +14,6 @@ from .chains.walk import Progress, Walk, find_step
 from .errors import InputError
 from .glancing import looked_at
 from .identity import identity
-from .moves.precondition import Fisher
 from .plan import Plan
 from .problem.approximation import Approximation, Draws
 from .problem.drawn import drawn, refuse_unrepresentable
@@ -55,8 +54,6 @@ class Study:
     def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
         engine, chains, preconditioner = self.engine, self.plan.chains, self.settings.preconditioner
-        if isinstance(preconditioner, Fisher):  # whose first metric is a full one
-            engine.evaluate_by_standing()
         wanted = preconditioner.pilots(engine.target.dim, chains)
         draws = drawn(approximation, np.random.default_rng([self.seed, 1 + arm]), chains + wanted)
         refuse_unrepresentable(draws, self.settings.precision)

@@ -55,8 +55,8 @@ def test_h_has_the_targets_own_mean_though_the_run_has_not_arrived(unsettled, mo
 
 def test_pilots_make_the_lag_so_long_that_most_pairs_meet_in_time(unsettled, monkeypatch):
     monkeypatch.setattr(pairs, "STATES", 1)
-    monkeypatch.setattr(pairs, "MOST_SHARE", 100)
-    monkeypatch.setattr(pairs, "PILOT_SHARE", 100)
+    monkeypatch.setattr(pairs, "MOST_SHARE", 1000)  # of so short a run
+    monkeypatch.setattr(pairs, "PILOT_SHARE", 1000)
     monkeypatch.setattr(pairs, "PILOTS", 400)
     found = paired(unsettled.continuation.walk)
     late = np.mean(found.meeting > found.lag)  # without pilots, with a lag of 1, it is over a half

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import log_expit
 
 from known import KNOWN, run_chains
-from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity, Relay
+from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity
 from taddaa.moves.kernel import KERNELS, Noise, Point, as_kernel, metropolis
 
 FACTORS = {
@@ -35,52 +35,32 @@ def double_precision():
 
 @dataclass(frozen=True)
 class WrongSignBarker(Barker):
-    def propose(self, point, noise, step, push, evaluate):
-        proposal, correction = super().propose(point, noise, step, push, evaluate)
+    def propose(self, point, noise, step, moved):
+        proposal, correction = super().propose(point, noise, step, moved)
         return proposal, -correction
 
 
 @dataclass(frozen=True)
 class UncorrectedMALA(MALA):
-    def propose(self, point, noise, step, push, evaluate):
-        return super().propose(point, noise, step, push, evaluate)[0], 0.0
+    def propose(self, point, noise, step, moved):
+        return super().propose(point, noise, step, moved)[0], 0.0
 
 
 @dataclass(frozen=True)
 class UncorrectedHMC(HMC):
-    def propose(self, point, noise, step, push, evaluate):
-        return super().propose(point, noise, step, push, evaluate)[0], 0.0
+    def propose(self, point, noise, step, moved):
+        return super().propose(point, noise, step, moved)[0], 0.0
 
 
 @dataclass(frozen=True)
 class DriftingRWMH(RWMH):
     """A proposal that is not symmetric, treated as if it were."""
 
-    def propose(self, point, noise, step, push, evaluate):
-        return evaluate(point.position + push(jnp.sqrt(step) * (noise.normal + 0.3))), 0.0
+    def propose(self, point, noise, step, moved):
+        return moved(point, jnp.sqrt(step) * (noise.normal + 0.3)), 0.0
 
 
 BROKEN = [WrongSignBarker(), UncorrectedMALA(), UncorrectedHMC(), DriftingRWMH()]
-
-
-# One program for two kernels --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("target", "factor"), CASES)
-@pytest.mark.parametrize("arrived", [False, True])
-def test_a_program_that_is_told_makes_the_very_moves_of_the_kernel_it_is_told_of(arrived, target, factor):
-    """Those of Barker's kernel until the chains have arrived, then those of trajectories, from the same random numbers."""
-    relay, rng = Relay(), np.random.default_rng(5)
-    x = rng.standard_normal((40, 2))
-    normal, uniform = (jnp.asarray(part, jnp.float32) for part in (rng.standard_normal(x.shape), rng.uniform(size=x.shape)))
-    told = jax.jit(lambda arrived: ours(relay.told(arrived, 2), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform))(
-        arrived
-    )
-    alone = ours(relay.exploring(2) if arrived else Barker(), KNOWN[target].logdensity, x, normal, 0.3, FACTORS[factor], uniform)
-    for one, other in zip(told, alone, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)  # Barker's exponentials are in single precision
-    assert np.ptp(told[0]) > 0  # some proposals are better than others
-    assert float(relay.told(jnp.asarray(arrived), 2).target_acceptance) == pytest.approx(0.651 if arrived else 0.4)
 
 
 # Detailed balance -------------------------------------------------------------------------------------------------------
@@ -92,6 +72,11 @@ def evaluator(logdensity, factor):
         return Point(x, value, gradient, factor.T @ gradient)
 
     return evaluate
+
+
+def moving(evaluate, factor=None):
+    """The point that is z away in whitened space, evaluated."""
+    return lambda here, z: evaluate(here.position + (z if factor is None else factor @ z))
 
 
 def proposal_logdensity(kernel, x, gradient, y, factor, step):
@@ -135,8 +120,8 @@ def ours(kernel, logdensity, x, normal, step, factor, uniform=None):
 
     def one(x, normal, uniform):
         point, noise = evaluate(x), Noise(normal, uniform, jnp.asarray(0.0))
-        outcome = metropolis(kernel, point, noise, step, lambda z: factor @ z, evaluate)
-        return outcome.probability, kernel.propose(point, noise, step, lambda z: factor @ z, evaluate)[0].position
+        outcome = metropolis(kernel, point, noise, step, moving(evaluate, factor))
+        return outcome.probability, kernel.propose(point, noise, step, moving(evaluate, factor))[0].position
 
     return jax.jit(jax.vmap(one))(jnp.asarray(x), normal, uniform)
 
@@ -169,16 +154,16 @@ def hmc_balance_error(kernel, known, factor, step=0.25, uniform=0.4):
     factor = jnp.asarray(factor)
     metric = factor @ factor.T
     evaluate = evaluator(known.logdensity, factor)
-    push = lambda z: factor @ z  # noqa: E731
+    moved = moving(evaluate, factor)
 
     def propose(x, p):
         noise = Noise(p, jnp.asarray([uniform]), jnp.asarray(0.0))
-        return kernel.propose(evaluate(x), noise, step, push, evaluate)[0].position
+        return kernel.propose(evaluate(x), noise, step, moved)[0].position
 
     def log_flux(x, p):
         """log π(x) q(x→y) α(x, y) for the y that momentum p leads to."""
         noise = Noise(p, jnp.asarray([uniform]), jnp.asarray(0.0))
-        alpha = metropolis(kernel, evaluate(x), noise, step, push, evaluate).probability
+        alpha = metropolis(kernel, evaluate(x), noise, step, moved).probability
         spread = jnp.linalg.slogdet(jax.jacfwd(propose, argnums=1)(x, p))[1]
         return known.logdensity(x) - 0.5 * p @ p - spread + jnp.log(alpha)
 
@@ -218,7 +203,7 @@ def test_barker_keeps_the_sign_with_the_logistic_probability():
     @jax.jit
     def kept(uniform):
         noise = Noise(normal, jnp.asarray(uniform), jnp.asarray(0.0))
-        return Barker().propose(point, noise, STEP, lambda z: z, evaluate)[0].position > 0
+        return Barker().propose(point, noise, STEP, moving(evaluate))[0].position > 0
 
     np.testing.assert_array_equal(kept(np.clip(chance - 1e-6, 0, 1)), [True, True, True, False])
     np.testing.assert_array_equal(kept(np.clip(chance + 1e-6, 0, 1)), [False, False, False, False])
@@ -236,11 +221,33 @@ def test_barker_correction_in_any_dimension(dim, precision):
 
     noise = Noise(jnp.asarray(rng.standard_normal(dim), precision), jnp.asarray(rng.random(dim), precision), jnp.asarray(0.0))
     point = evaluate(x)
-    propose = jax.jit(lambda point, noise: Barker().propose(point, noise, jnp.asarray(0.5, precision), lambda z: z, evaluate))
+    propose = jax.jit(lambda point, noise: Barker().propose(point, noise, jnp.asarray(0.5, precision), moving(evaluate)))
     proposal, correction = propose(point, noise)
     z = np.asarray(proposal.position - x, float)
     expected = np.sum(log_expit(-z * np.asarray(proposal.slope, float)) - log_expit(z * np.asarray(point.slope, float)))
     assert float(correction) == pytest.approx(expected, rel=1e-9 if precision == "float64" else 2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize(("target", "factor"), CASES)
+@pytest.mark.parametrize("kernel", [RWMH(), MALA(), Barker(), HMC(leapfrog=3)], ids=lambda k: k.label)
+def test_many_chains_in_numpy_move_as_one_in_jax(kernel, target, factor):
+    rng, factor, logdensity = np.random.default_rng(5), FACTORS[factor], KNOWN[target].logdensity
+    x = rng.standard_normal((40, 2))
+    noise = Noise(*(part.astype(np.float32) for part in (rng.standard_normal(x.shape), rng.random(x.shape))), rng.random(40))
+    step = rng.uniform(0.2, 0.4, 40)
+
+    def of_rows(x):
+        value, gradient = map(np.asarray, jax.vmap(jax.value_and_grad(logdensity))(x))
+        return Point(x, value, gradient, gradient @ factor)
+
+    many = metropolis(kernel, of_rows(x), noise, step, lambda here, z: of_rows(here.position + z @ factor.T))
+    evaluate = evaluator(logdensity, jnp.asarray(factor))
+    one = jax.vmap(lambda x, noise, step: metropolis(kernel, evaluate(x), noise, step, moving(evaluate, factor)))
+    alone = one(jnp.asarray(x), jax.tree.map(jnp.asarray, noise), jnp.asarray(step))
+    for mine, theirs in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
+        assert isinstance(mine, np.ndarray)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-6)  # Barker's exponentials are in single precision
+    assert np.ptp(many.probability) > 0 and many.accepted.any()
 
 
 # Stationarity -----------------------------------------------------------------------------------------------------------
@@ -377,7 +384,7 @@ def test_a_proposal_outside_the_support_is_rejected_and_counted(kernel):
     noise = Noise(jnp.array([-30.0]), jnp.zeros(KERNELS[kernel].uniforms(1) or 1), jnp.asarray(0.0))
     if kernel == "barker":  # the sign is kept
         noise = noise._replace(uniform=jnp.array([0.0]))
-    outcome = metropolis(KERNELS[kernel], start, noise, 1.0, lambda z: z, evaluate)
+    outcome = metropolis(KERNELS[kernel], start, noise, 1.0, moving(evaluate))
     assert bool(outcome.nonfinite)
     assert float(outcome.probability) == 0.0
     assert not bool(outcome.accepted)
@@ -388,7 +395,7 @@ def test_a_proposal_outside_the_support_is_rejected_and_counted(kernel):
 def test_nan_and_plus_infinity_are_never_accepted(value):
     evaluate = evaluator(lambda x: jnp.where(x[0] > 1, value, -0.5 * x[0] ** 2), jnp.eye(1))
     noise = Noise(jnp.array([5.0]), jnp.zeros(0), jnp.asarray(0.0))
-    outcome = metropolis(RWMH(), evaluate(jnp.array([0.0])), noise, 1.0, lambda z: z, evaluate)
+    outcome = metropolis(RWMH(), evaluate(jnp.array([0.0])), noise, 1.0, moving(evaluate))
     assert bool(outcome.nonfinite)
     assert not bool(outcome.accepted)
     assert float(outcome.probability) == 0.0
@@ -402,7 +409,7 @@ def test_a_finite_density_with_a_bad_gradient_is_rejected_and_counted():
         return Point(x, -0.5 * jnp.sum(x**2), slope, slope)
 
     noise = Noise(jnp.array([-1.0]), jnp.zeros(1), jnp.asarray(0.0))
-    outcome = metropolis(Barker(), evaluate(jnp.array([1.0])), noise, 1.0, lambda z: z, evaluate)
+    outcome = metropolis(Barker(), evaluate(jnp.array([1.0])), noise, 1.0, moving(evaluate))
     assert bool(outcome.nonfinite)
     assert not bool(outcome.accepted)
     assert float(outcome.point.position[0]) == 1.0
@@ -412,7 +419,7 @@ def test_a_start_outside_the_support_may_enter_it():
     evaluate = evaluator(half_line, jnp.eye(1))
     outside = Point(jnp.array([-0.5]), jnp.asarray(-jnp.inf), jnp.zeros(1), jnp.zeros(1))
     noise = Noise(jnp.array([1.0]), jnp.zeros(0), jnp.asarray(0.5))
-    outcome = metropolis(RWMH(), outside, noise, 1.0, lambda z: z, evaluate)
+    outcome = metropolis(RWMH(), outside, noise, 1.0, moving(evaluate))
     assert bool(outcome.accepted)
     assert float(outcome.probability) == 1.0
 
@@ -422,7 +429,7 @@ def test_huge_gradients_give_no_nan(kernel):
     evaluate = evaluator(lambda x: -0.5 * jnp.sum(x**2), jnp.eye(3))
     rng = np.random.default_rng(0)
     noise = Noise(jnp.asarray(rng.standard_normal(3)), jnp.asarray(rng.random(3)), jnp.asarray(0.5))
-    move = jax.jit(lambda x: metropolis(KERNELS[kernel], evaluate(x), noise, 0.5, lambda z: z, evaluate))
+    move = jax.jit(lambda x: metropolis(KERNELS[kernel], evaluate(x), noise, 0.5, moving(evaluate)))
     for size in (1e6, 1e100, 1e200):
         outcome = move(jnp.full(3, size))
         assert 0.0 <= float(outcome.probability) <= 1.0

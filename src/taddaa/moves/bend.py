@@ -11,11 +11,14 @@ narrow as e^v, in the mouth it is as the data have it. That is partial pooling, 
 leaves the target invariant. How A and B are learnt is in `straighten`, how ρ, b and h are in `pooling`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from .kernel import namespace
 
 CAP = 20.0  # |v| at most: far beyond what was seen of the drivers, widths go on no further
 
@@ -34,93 +37,101 @@ class Bend(NamedTuple):
     mouth: Any  # (d,): h
     gain: Any = np.zeros(())  # by which the map lowers the loss that it was learnt by, beside a straight one
 
-    def forward(self, w):
-        """x and log |dx/dw| (up to a constant), for one w."""
+    def forward(self, w) -> tuple[Any, Any]:
+        """x and log |dx/dw| (up to a constant); of one w in JAX, or of many rows in NumPy."""
+        return self.there_and_back(w)[:2]
 
-        def at_level(u, stretched, level):
-            a, shift = self._conditional(u @ self.select)
-            return jnp.where(level > 0, w * jnp.exp(a) + shift, u), jnp.where(level > 0, a, stretched)
+    def there_and_back(self, w) -> tuple[Any, Any, Callable]:
+        """The same, and a function from the gradient of log π in x to that of log π(x(w)) + log |dx/dw| in w; written out."""
+        xp, levels = namespace(w), self.levels
+        w = xp.asarray(w, xp.result_type(w, self.centre))
 
-        w = jnp.asarray(w, jnp.result_type(w, self.centre))
-        u, stretched = self._level_by_level(at_level, w, jnp.zeros_like(w))
-        return self.centre + self.scale * u, jnp.sum(stretched)
+        def outward(carried, level):
+            known = self.of_drivers(carried[0] @ self.select)
+            return xp.where(level > 0, w / xp.sqrt(known.precision) + known.place, carried[0]), known
 
-    def back(self, w, x, gradient):
-        """The gradient of log π(x(w)) + log |dx/dw| in w from that of log π in x, for one w; written out, it compiles sooner."""
+        # What is known at the last level is known of all: none of that level drives another.
+        u, known = level_by_level(xp, levels, outward, (w, Known(*[xp.ones_like(w)] * len(Known._fields))))
+        bent, width = (levels > 0).any(axis=0), 1 / xp.sqrt(known.precision)
 
-        def at_level(slope, level):
-            return (slope + self.said_of_drivers(u, w, slope, level > 0, jnp),)
+        def back(gradient):
+            # From above: what a coordinate's children say of it is known before its own turn.
+            inward = lambda slope, level: slope + self.said_of_drivers(known, w * width, slope, level > 0)  # noqa: E731
+            slope = level_by_level(xp, levels[::-1], inward, gradient * self.scale)
+            return xp.where(bent, slope * width, slope)
 
-        u = (x - self.centre) / self.scale
-        a, _ = self._conditional(u @ self.select)
-        # From above: what a coordinate's children say of it is known before its own turn.
-        (slope,) = self._replace(levels=self.levels[::-1])._level_by_level(at_level, gradient * self.scale)
-        return jnp.where(jnp.any(self.levels > 0, axis=0), slope * jnp.exp(a), slope)
-
-    def _level_by_level(self, change, *carried):
-        """A loop, which is compiled once; levels that nobody is at cost nothing."""
-
-        levels = jnp.asarray(self.levels)
-
-        def one(i, carried):
-            level = levels[i]
-            return jax.lax.cond(jnp.any(level > 0), lambda: change(*carried, level), lambda: carried)
-
-        return jax.lax.fori_loop(0, len(levels), one, carried)
+        return self.centre + self.scale * u, -0.5 * xp.where(bent, xp.log(known.precision), 0.0).sum(axis=-1), back
 
     def on_host(self) -> "OnHost":
         return OnHost(self)
 
-    def _conditional(self, drivers, xp=jnp):
-        """Log widths and places of the coordinates, given their drivers."""
-        told = xp.exp(-2 * CAP * xp.tanh(drivers @ self.stretch / CAP))
-        precision = (1 - self.known) * told + self.known
-        return -0.5 * xp.log(precision), (told * (drivers @ self.shift + self.neck) + self.mouth) / precision
-
-    def said_of_drivers(self, u, w, slope, children, xp):
-        """What the slopes along some coordinates add to those along their drivers, by the chain rule through widths a and places."""
-        drivers = u @ self.select
+    def of_drivers(self, drivers) -> "Known":
+        """Of all coordinates, given where their drivers are."""
+        xp = namespace(drivers)
         bound = xp.tanh(drivers @ self.stretch / CAP)
         told, leans = xp.exp(-2 * CAP * bound), drivers @ self.shift + self.neck
         precision = (1 - self.known) * told + self.known
-        place = (told * leans + self.mouth) / precision
-        along_width = slope * w / xp.sqrt(precision) + 1  # also of the volume
+        return Known(bound, told, leans, precision, (told * leans + self.mouth) / precision)
+
+    def said_of_drivers(self, known: "Known", away, slope, children):
+        """What the slopes along some coordinates, so far from their places, add to those along their drivers: by the chain rule."""
+        xp, (bound, told, leans, precision, place) = namespace(slope), known
+        along_width = slope * away + 1  # also of the volume
         along_told = (slope * (leans - place * (1 - self.known)) - 0.5 * (1 - self.known) * along_width) / precision
         along_stretch = xp.where(children, -2 * told * (1 - bound**2) * along_told, 0.0)
         along_shift = xp.where(children, slope * told / precision, 0.0)
         return (along_stretch @ self.stretch.T + along_shift @ self.shift.T) @ self.select.T
 
 
+class Known(NamedTuple):
+    """Of coordinates whose drivers are known: tanh(Σ A u / c), e^−2v, what they lean on, p and their places."""
+
+    bound: Any
+    told: Any
+    leans: Any
+    precision: Any
+    place: Any
+
+
+def level_by_level(xp, levels, change: Callable, carried):
+    """Those that nobody is at cost nothing. In JAX a loop, which is compiled once."""
+    if xp is np:
+        for level in levels:
+            carried = change(carried, level) if level.any() else carried
+        return carried
+    levels = jnp.asarray(levels)
+
+    def one(i, carried):
+        return jax.lax.cond(jnp.any(levels[i] > 0), lambda: change(carried, levels[i]), lambda: carried)
+
+    return jax.lax.fori_loop(0, len(levels), one, carried)
+
+
 class OnHost:
-    """The same map, and the way back, of many rows in NumPy with derivatives written out: compiling them would take longer than they do."""
+    """The map in NumPy, and the way into its coordinates, of many rows: compiling them would take longer than they do."""
 
     def __init__(self, bend: Bend):
         self.bend = Bend(*(np.asarray(part, float) for part in bend))
-        self.levels = [level > 0 for level in self.bend.levels]
-        self.bent = np.any(self.levels, axis=0)
+        self.bent = (self.bend.levels > 0).any(axis=0)
 
     def forward(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """x and log |dx/dw|."""
-        bend, u, stretched = self.bend, w.copy(), np.zeros_like(w)
-        for level in self.levels:
-            a, shift = bend._conditional(u @ bend.select, np)
-            u[:, level], stretched[:, level] = (w * np.exp(a) + shift)[:, level], a[:, level]
-        return bend.centre + bend.scale * u, stretched.sum(axis=1)
+        return self.bend.forward(w)
 
     def enter(self, x: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """w, log |dx/dw| and the gradient of log π(x(w)) + log |dx/dw|."""
         u = (x - self.bend.centre) / self.bend.scale
-        a, shift = self.bend._conditional(u @ self.bend.select, np)
-        w = np.where(self.bent, (u - shift) * np.exp(-a), u)
-        slope = gradient * self.bend.scale
-        for level in reversed(self.levels):  # what a coordinate's children say of it is known before its own turn
-            slope += self.bend.said_of_drivers(u, w, slope, level, np)
-        return w, a @ self.bent, np.where(self.bent, slope * np.exp(a), slope)
+        known = self.bend.of_drivers(u @ self.bend.select)
+        root, away = np.sqrt(known.precision), u - known.place
+        inward = lambda slope, level: slope + self.bend.said_of_drivers(known, away, slope, level > 0)  # noqa: E731
+        slope = level_by_level(np, self.bend.levels[::-1], inward, gradient * self.bend.scale)
+        stretched = -0.5 * np.log(known.precision) @ self.bent
+        return np.where(self.bent, away * root, u), stretched, np.where(self.bent, slope / root, slope)
 
     def leave(self, w: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, log |dx/dw| and the gradient in x, from that in w."""
         x, stretched = self.forward(w)
         u = (x - self.bend.centre) / self.bend.scale
-        a, _ = self.bend._conditional(u @ self.bend.select, np)
-        slope = np.where(self.bent, slope * np.exp(-a), slope)
-        return x, stretched, (slope - self.bend.said_of_drivers(u, w, slope, self.bent, np)) / self.bend.scale
+        known = self.bend.of_drivers(u @ self.bend.select)
+        slope = np.where(self.bent, slope * np.sqrt(known.precision), slope)
+        return x, stretched, (slope - self.bend.said_of_drivers(known, u - known.place, slope, self.bent)) / self.bend.scale

@@ -78,7 +78,7 @@ def move_together(pair: Pair, noise: PairNoise, step, alone, evaluate: Callable[
 def _moved(point: Point, proposed: Point, normal, accept, step) -> Outcome:
     """MALA with the normal numbers that led to a proposal, whose density is known already."""
     noise = Noise(normal, jnp.zeros(0), accept)
-    return metropolis(MALA(), point, noise, step, lambda z: z, lambda position: proposed)
+    return metropolis(MALA(), point, noise, step, lambda here, z: proposed)
 
 
 def _part(points: Point, which: int) -> Point:

@@ -1,7 +1,9 @@
-"""Four Markov kernels in whitened form, each written for one chain; Metropolis acceptance is written once.
+"""Four Markov kernels in whitened form; Metropolis acceptance is written once.
 
 With a metric C (preconditioner G = C Cᵀ) every kernel proposes y = x + C z and sees the slope Cᵀ∇log π(x), so that no
 kernel knows about preconditioning. Noise is in single precision. See appendix A of Wang, Kasprzak and Huggins (2023).
+
+A kernel is written along the last axis: for one chain in a compiled program (JAX), or for all chains at once on the host (NumPy).
 """
 
 import math
@@ -12,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..errors import InputError
 
@@ -44,7 +47,7 @@ class Outcome(NamedTuple):
     nonfinite: Any  # the proposal's log density or gradient was NaN or infinite
 
 
-Evaluate = Callable[[Any], Point]
+Moved = Callable[[Point, Any], Point]  # the point that is z away in whitened space, evaluated
 
 
 class Kernel(ABC):
@@ -56,11 +59,11 @@ class Kernel(ABC):
     target_acceptance: ClassVar[float]
     scaling: ClassVar[float]
     uses_gradient: ClassVar[bool] = True
-    can_stand: ClassVar[bool] = False  # does it propose the very point, and evaluate it, with a step of length zero?
+    stepwise: ClassVar[bool] = False  # is it for runs so short that compiling a loop for them takes longer than they do?
     any_symmetric_noise: ClassVar[bool] = False  # may the noise be any symmetric one? (Not if its density is used.)
 
     @abstractmethod
-    def propose(self, point: Point, noise: Noise, step, push: Callable, evaluate: Evaluate) -> tuple[Point, Any]: ...
+    def propose(self, point: Point, noise: Noise, step, moved: Moved) -> tuple[Point, Any]: ...
 
     @property
     def gradients_per_iteration(self) -> int:
@@ -82,10 +85,6 @@ class Kernel(ABC):
         """What the chains go over to once they have arrived at the target."""
         return self
 
-    def told(self, arrived, dim: int) -> "Kernel":
-        """As a program runs it that is told, each time, whether the chains have arrived; itself if `exploring` has a program of its own."""
-        return self
-
     @property
     def label(self) -> str:
         return type(self).__name__
@@ -100,8 +99,9 @@ class RWMH(Kernel):
     uses_gradient: ClassVar[bool] = False
     any_symmetric_noise: ClassVar[bool] = True
 
-    def propose(self, point, noise, step, push, evaluate):
-        return evaluate(point.position + push(jnp.sqrt(step) * noise.normal)), 0.0
+    def propose(self, point, noise, step, moved):
+        xp, step = _of(noise, step)
+        return moved(point, xp.sqrt(step) * noise.normal), 0.0
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,10 @@ class MALA(Kernel):
     target_acceptance: ClassVar[float] = 0.574
     scaling: ClassVar[float] = 1 / 3
 
-    def propose(self, point, noise, step, push, evaluate):
-        z = 0.5 * step * point.slope + jnp.sqrt(step) * noise.normal
-        proposal = evaluate(point.position + push(z))
+    def propose(self, point, noise, step, moved):
+        xp, step = _of(noise, step)
+        z = 0.5 * step * point.slope + xp.sqrt(step) * noise.normal
+        proposal = moved(point, z)
         backward = z + 0.5 * step * proposal.slope  # −z is the way back, its mean (h/2) g(y)
         return proposal, 0.5 * _total(noise.normal**2 - backward**2 / step, point)
 
@@ -127,40 +128,25 @@ class Barker(Kernel):
 
     target_acceptance: ClassVar[float] = 0.4
     scaling: ClassVar[float] = 1 / 3
-    can_stand: ClassVar[bool] = True
     any_symmetric_noise: ClassVar[bool] = True
 
     def uniforms(self, dim):
         return dim
 
-    def propose(self, point, noise, step, push, evaluate):
-        signed = self.signed(point, noise, step)
-        proposal = evaluate(point.position + push(signed.z))
-        return proposal, self.correction(signed, point, proposal)
-
-    def signed(self, point: Point, noise: Noise, step) -> "Signed":
-        """The increment z, each coordinate's sign chosen."""
-        w = jnp.asarray(jnp.sqrt(step), noise.normal.dtype) * noise.normal
+    def propose(self, point, noise, step, moved):
+        xp, step = _of(noise, step)
+        w = xp.asarray(xp.sqrt(step), noise.normal.dtype) * noise.normal
         pull = w * _single(point.slope, noise.normal)
         # One exponential serves the sign's probability σ(pull) and the correction, and cannot overflow.
-        small = jnp.exp(-jnp.abs(pull))
-        keep = noise.uniform * (1 + small) < jnp.where(pull >= 0, 1.0, small)
-        return Signed(jnp.where(keep, w, -w), jnp.where(keep, pull, -pull), small)
-
-    def correction(self, signed: "Signed", point: Point, proposal: Point):
+        small = xp.exp(-xp.abs(pull))
+        keep = noise.uniform * (1 + small) < xp.where(pull >= 0, 1.0, small)
+        z, ahead = xp.where(keep, w, -w), xp.where(keep, pull, -pull)
+        proposal = moved(point, z)
         # Where it stood still, a slope beyond single precision must not make the zero a NaN.
-        back = jnp.where(signed.z == 0, 0.0, signed.z * _single(proposal.slope, signed.z))
+        back = xp.where(z == 0, 0.0, z * _single(proposal.slope, z))
         # log σ(−b) − log σ(a) = softplus(−a) − softplus(b), softplus(t) = max(t, 0) + log(1 + exp(−|t|))
-        bends = jnp.log((1 + signed.small) / (1 + jnp.exp(-jnp.abs(back))))
-        return _total(jnp.maximum(-signed.ahead, 0) - jnp.maximum(back, 0) + bends, point)
-
-
-class Signed(NamedTuple):
-    """Of Barker's proposal: z, z g(x), and exp(−|z g(x)|)."""
-
-    z: Any
-    ahead: Any
-    small: Any
+        bends = xp.log((1 + small) / (1 + xp.exp(-xp.abs(back))))
+        return proposal, _total(xp.maximum(-ahead, 0) - xp.maximum(back, 0) + bends, point)
 
 
 @dataclass(frozen=True)
@@ -192,22 +178,19 @@ class HMC(Kernel):
     def uniforms(self, dim):
         return 1
 
-    def propose(self, point, noise, step, push, evaluate):
-        return self.trajectory(point, noise, step, lambda here, z: evaluate(here.position + push(z)), self.leapfrog)
-
-    def trajectory(self, point: Point, noise: Noise, step, moved: Callable[[Point, Any], Point], steps) -> tuple[Point, Any]:
-        """`steps` times along the momentum: `moved` evaluates the point that is z away in whitened space."""
+    def propose(self, point, noise, step, moved):
+        xp, step = _of(noise, step)
         momentum = noise.normal.astype(point.position.dtype)
-        step = step * (1 - self.jitter * noise.uniform[0])
+        step = step * (1 - self.jitter * noise.uniform[..., :1])
 
-        def leap(_, carried):
+        def leap(carried):
             here, p = carried
             p = p + 0.5 * step * here.slope
             there = moved(here, step * p)
             return there, p + 0.5 * step * there.slope
 
-        proposal, final = jax.lax.fori_loop(0, steps, leap, (point, momentum))
-        return proposal, 0.5 * (jnp.sum(momentum**2) - jnp.sum(final**2))
+        proposal, final = _repeated(xp, self.leapfrog, leap, (point, momentum))
+        return proposal, 0.5 * _total(momentum**2 - final**2, point)
 
 
 @dataclass(frozen=True)
@@ -218,42 +201,34 @@ class Relay(Barker):
     same number of gradients. They are about a quarter of a turn long, after which a whitened Gaussian is forgotten.
     """
 
+    stepwise: ClassVar[bool] = True
+
     def exploring(self, dim):
         return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)))
-
-    def told(self, arrived, dim):
-        then = self.exploring(dim)
-        return Either(arrived, self, then) if isinstance(then, HMC) else self
 
     @property
     def label(self):
         return "Barker, then HMC"
 
 
-@dataclass(frozen=True)
-class Either(Kernel):
-    """Barker's kernel or trajectories, as `arrived` says while the program runs: so one program does for both.
+def namespace(array) -> Any:
+    """The library whose functions take it: JAX in a compiled program, NumPy on the host."""
+    return jnp if isinstance(array, jax.Array) else np
 
-    Most of compiling is the log density's gradient, which is here once: a step of Barker's is taken as a trajectory of one step, whose
-    increment is Barker's.
-    """
 
-    arrived: Any
-    barker: Barker
-    hmc: HMC
+def _of(noise: Noise, step) -> tuple[Any, Any]:
+    """The library to compute with; and the step, to be multiplied with vectors."""
+    xp = namespace(noise.normal)
+    return xp, xp.asarray(step)[..., None]
 
-    @property
-    def target_acceptance(self):  # type: ignore[override]
-        return jnp.where(self.arrived, self.hmc.target_acceptance, self.barker.target_acceptance)
 
-    def propose(self, point, noise, step, push, evaluate):
-        signed = self.barker.signed(point, noise, step)
-
-        def moved(here, z):
-            return evaluate(here.position + push(jnp.where(self.arrived, z, signed.z)))
-
-        proposal, energy = self.hmc.trajectory(point, noise, step, moved, jnp.where(self.arrived, self.hmc.leapfrog, 1))
-        return proposal, jnp.where(self.arrived, energy, self.barker.correction(signed, point, proposal))
+def _repeated(xp, times: int, change: Callable, carried):
+    """A loop is compiled once."""
+    if xp is jnp:
+        return jax.lax.fori_loop(0, times, lambda _, carried: change(carried), carried)
+    for _ in range(times):
+        carried = change(carried)
+    return carried
 
 
 def _single(slope, noise):
@@ -264,19 +239,20 @@ def _single(slope, noise):
 
 def _total(terms, point: Point):
     """Σ over coordinates in the precision of the position."""
-    return jnp.sum(terms, dtype=point.position.dtype)
+    return terms.sum(axis=-1, dtype=point.position.dtype)
 
 
-def metropolis(kernel: Kernel, point: Point, noise: Noise, step, push: Callable, evaluate: Evaluate) -> Outcome:
+def metropolis(kernel: Kernel, point: Point, noise: Noise, step, moved: Moved) -> Outcome:
     """One Metropolis–Hastings iteration; a non-finite proposal is rejected, and a start outside the support may leave it."""
-    proposal, correction = kernel.propose(point, noise, step, push, evaluate)
+    xp = namespace(noise.normal)
+    proposal, correction = kernel.propose(point, noise, step, moved)
     # 0·∞ and 0·NaN are NaN: one sum tells whether all is finite, faster than a reduction of truth values.
-    finite = jnp.isfinite(proposal.logdensity + jnp.sum(0.0 * proposal.slope))
+    finite = xp.isfinite(proposal.logdensity + (0.0 * proposal.slope).sum(axis=-1))
     log_ratio = proposal.logdensity - point.logdensity + correction
-    probability = jnp.where(finite & ~jnp.isnan(log_ratio), jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0)
+    probability = xp.where(finite & ~xp.isnan(log_ratio), xp.exp(xp.minimum(log_ratio, 0.0)), 0.0)
     accepted = noise.accept < probability
-    moved = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposal, point)
-    return Outcome(moved, probability, accepted, ~finite)
+    taken = lambda new, old: xp.where(accepted[..., None] if new.ndim > accepted.ndim else accepted, new, old)  # noqa: E731
+    return Outcome(Point(*map(taken, proposal, point)), probability, accepted, ~finite)
 
 
 KERNELS: dict[str, Kernel] = {"relay": Relay(), "rwmh": RWMH(), "mala": MALA(), "barker": Barker(), "hmc": HMC()}

@@ -3,6 +3,7 @@
 How one is found is in `precondition`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -76,14 +77,12 @@ Metric = Dense | Diagonal | DiagonalLowRank | Bent
 # to know where a chain is. The rest is done for all chains on the host, in NumPy.
 
 
-def place_of(metric: Metric, w):
-    """Where a chain that stands at w is, and log |dx/dw|; for one chain, in JAX."""
-    return metric.bend.forward(w) if isinstance(metric, Bent) else (w, 0.0)
+def place_of(metric: Metric, w) -> tuple[Any, Any, Callable]:
+    """Where a chain that stands at w is, and log |dx/dw|; and a function from a gradient there to that in its own coordinates.
 
-
-def gradient_at(metric: Metric, w, x, gradient):
-    """The gradient (of the density there) in the coordinates of a chain that stands at w and is at x, from that in x; in JAX."""
-    return metric.bend.back(w, x, gradient) if isinstance(metric, Bent) else gradient
+    In JAX for one chain, in NumPy for many at once.
+    """
+    return metric.bend.there_and_back(w) if isinstance(metric, Bent) else (w, 0.0, lambda gradient: gradient)
 
 
 def places_of(metric: Metric, w: np.ndarray) -> np.ndarray:

@@ -19,21 +19,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.kernel import Kernel, Noise, Point
-from ...moves.metric import Bent, Dense, Metric, entered_point, leave
+from ...moves.metric import Bent, Metric, entered_point, leave
 from ...problem.target import Target
 from .cache import cache_if_asked
 from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
 from .placement import Placement
-from .program import Anchor, Chains, Programs, Told, programs_of, slopes_under
+from .program import Anchor, Chains, Programs, Told, programs_of, slopes_under, stepwise_programs_of
 from .threads import mapping, may_run_twice_at_once
 from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
-LARGEST_STANDING = 500  # dimensions, beyond which compiling is not what takes long
-NO_STEP = -1e4  # the logarithm of a step that is zero in any precision
+STEPWISE_NUMBERS = 10**5  # in the chains' positions, up to which steps on the host cost less than compiling a loop for them
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save
@@ -75,29 +74,25 @@ class Engine:
         self._noise = source(seed, self._groups, kernel, target.dim, self._place)
         self._data = self._place.data(target.data, self.dtype)
         self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
+        alone = self._place.mesh is None and jax.default_backend() == "cpu"
+        self._stepwise = kernel.stepwise and alone and chains * target.dim <= STEPWISE_NUMBERS
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = self._block_of(kernel)
-        self._arrived = False
-        self._standing: Metric | None = None  # under which the program that moves chains evaluates as well
 
     def exploring(self) -> "Engine":
-        """The same for chains that have arrived, and go over to the kernel for such chains.
-
-        Nothing is compiled again where one program can be told of it; another kernel's has its own.
-        """
-        other, dim = copy(self), self.target.dim
-        other.kernel, other._arrived = self.kernel.exploring(dim), True
-        one_program = self.kernel.told(True, dim) is not self.kernel
-        other._noise = self._noise.under(other.kernel, same_shapes=one_program)
-        if not one_program:
-            other._programs = self._programs._replace(advance=self._compiled(other.kernel).advance)
-            other._safe, other._block, other._standing = {}, self._block_of(other.kernel), None
+        """The same for chains that have arrived, and go over to the kernel for such chains."""
+        other = copy(self)
+        other.kernel = self.kernel.exploring(self.target.dim)
+        other._noise, other._block = self._noise.under(other.kernel), self._block_of(other.kernel)
+        other._programs, other._safe = self._programs._replace(advance=self._compiled(other.kernel).advance), {}
         return other
 
     def _compiled(self, kernel: Kernel) -> Programs:
         target, place = self.target, self._place
+        if self._stepwise:
+            return stepwise_programs_of(target, kernel)
         return target.compiled((kernel, place), lambda: programs_of(target, kernel, place))
 
     def _block_of(self, kernel: Kernel) -> int:
@@ -112,33 +107,11 @@ class Engine:
             rows = draws[first : first + self.chains]
             padded = np.concatenate([rows, np.repeat(rows[-1:], self.chains - len(rows), axis=0)])
             with self._watch():
-                found = None if self._standing is None else self._stood(padded, self._standing)
-                if found is None or not np.isfinite(found[0]).all():  # what exactly is not finite, only its own program tells
-                    found = self._evaluated(padded)
-                values.append(self._place.host(found[0], len(rows)))
-                gradients.append(self._place.host(found[1], len(rows)))
+                value, gradient = self._programs.evaluate(self._place.across(padded, self.dtype), self._data)
+                values.append(self._place.host(value, len(rows)))
+                gradients.append(self._place.host(gradient, len(rows)))
         self.meter.gradients += len(draws)
         return np.concatenate(values), np.concatenate(gradients)
-
-    def evaluate_by_standing(self) -> None:
-        """From now on `evaluate` uses the program that moves chains under a full metric, so that no other need be compiled."""
-        if self.kernel.can_stand and self._place.mesh is None and self.target.dim <= LARGEST_STANDING:
-            self._standing = Dense(np.eye(self.target.dim))
-
-    def _evaluated(self, draws: np.ndarray) -> tuple[Any, Any]:
-        return self._programs.evaluate(self._place.across(draws, self.dtype), self._data)
-
-    def _stood(self, draws: np.ndarray, metric: Metric) -> tuple[Any, Any]:
-        """By one iteration with a step of length zero, from a density of zero: it is accepted wherever all is finite."""
-        none = np.zeros(len(draws))
-        chains = self.placed(Chains(Point(draws, none - np.inf, 0 * draws, 0 * draws), none + NO_STEP, 0.0, none, none))
-        metric, lanes = self._cast_metric(metric), self._lanes(chains, draws)
-        program, _ = self._program(lanes, metric)
-        for lane in lanes:
-            lane.noise = self._noise.silence(self._block, len(lane.membership[0]))
-            lane.chains, _ = program(lane.chains, 1, lane.noise, metric, lane.anchor, lane.membership, self._data, False)
-        point = self._joined(lanes).point
-        return point.logdensity, point.gradient
 
     def start(self, starts: np.ndarray, metric: Metric, step: float) -> Chains:
         """Chains at their starts; a non-finite gradient there is replaced by zero, so that the chain may still leave."""
@@ -152,7 +125,7 @@ class Engine:
     def repoint(self, chains: Chains, old: Metric | None, new: Metric) -> Chains:
         """The same chains under another metric; the step size's clock starts again."""
         point = chains.point if old is None else self._left(old, chains.point)
-        if isinstance(new, Bent):
+        if isinstance(new, Bent) or self._stepwise:
             point = self._on_host(entered_point, new, point)
         else:
             with self._watch():
@@ -250,7 +223,7 @@ class Engine:
     def _run(self, program: Callable, lane: _Lane, metric: Metric, length: int, following: int) -> Told:
         """One block of a lane."""
         noise = lane.draw(length) if lane.noise is None else lane.noise
-        lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data, self._arrived)
+        lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data)
         lane.noise = lane.draw(following) if following else None  # while the program runs
         return Told.read(np.asarray(told, float)[:length])
 
@@ -258,7 +231,7 @@ class Engine:
     def _apart(self) -> bool:
         """Whether each group is a program of its own, and not one program does it all."""
         large = self.chains * self.target.dim > THREADS_NUMBERS
-        if self._groups.count == 1 or self._place.mesh is not None or isinstance(self._noise, DeviceNoise) or large:
+        if self._stepwise or self._groups.count == 1 or self._place.mesh is not None or isinstance(self._noise, DeviceNoise) or large:
             return False
         draws = jax.ShapeDtypeStruct((self.chains, self.target.dim), self.dtype)
         with self._watch():
@@ -270,8 +243,8 @@ class Engine:
         """One for all chains, or one for each group."""
         groups, anchors = self._groups, self._anchors(starts)
         if not self._apart:
-            membership = groups.membership(self.chains + self._place.padding)
-            across = self._place.across(membership, self.dtype, axis=1)
+            membership = groups.membership(self.chains + self._place.padding).astype(self.dtype)
+            across = membership if self._stepwise else self._place.across(membership, axis=1)
             return [_Lane(chains, anchors[0], across, partial(self._noise.block, self._block))]
         assert isinstance(self._noise, HostNoise)
         leaves, structure = jax.tree.flatten(self.fetched(chains))
@@ -288,7 +261,7 @@ class Engine:
 
     def _joined(self, lanes: list[_Lane]) -> Chains:
         if not self._apart:
-            return lanes[0].chains
+            return self.placed(lanes[0].chains) if self._stepwise else lanes[0].chains
         join = lambda *parts: np.concatenate(parts)[: self.chains] if parts[0].ndim else parts[0]  # noqa: E731
         return self.placed(jax.tree.map(join, *(lane.chains for lane in lanes)))
 
@@ -298,7 +271,7 @@ class Engine:
             return self._programs.advance, 1
         assert isinstance(self._noise, HostNoise)
         lane, noise, kind = lanes[0], self._noise.shapes(self._block, self._groups.size), jax.tree.structure(metric)
-        arguments = (lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data, self._arrived)
+        arguments = (lane.chains, self._block, noise, metric, lane.anchor, lane.membership, self._data)
         with self._watch():
             program = self._programs.advance.lower(*arguments).compile()
         if kind not in self._safe:  # a user's metric may call libraries too

@@ -26,11 +26,10 @@ class HostNoise:
         self._uniforms = kernel.uniforms(dim)
         self._sources = [np.random.Generator(np.random.SFC64(seed)) for seed in np.random.SeedSequence(seed).spawn(groups.count)]
 
-    def under(self, kernel: Kernel, *, same_shapes: bool) -> "HostNoise":
-        """The same numbers onward, as another kernel wants them; in arrays of the same shapes where the program is the same."""
+    def under(self, kernel: Kernel) -> "HostNoise":
+        """The same numbers onward, as another kernel wants them."""
         other = copy(self)
-        other._kernel = kernel
-        other._uniforms = self._uniforms if same_shapes else kernel.uniforms(self._dim)
+        other._kernel, other._uniforms = kernel, kernel.uniforms(self._dim)
         return other
 
     @property
@@ -47,10 +46,6 @@ class HostNoise:
         single = lambda last: jax.ShapeDtypeStruct((room, rows, last), np.dtype(np.float32))  # noqa: E731
         return Noise(single(self._dim), single(self._uniforms), jax.ShapeDtypeStruct((room, rows), np.dtype(np.float64)))
 
-    def silence(self, room: int, rows: int) -> Noise:
-        """A block of zeros."""
-        return Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, rows)))
-
     def of_group(self, group: int, room: int, length: int) -> Noise:
         """For `length` iterations, in arrays with room for more, so that one compiled program serves all lengths."""
         return self._filled(room, length, self._groups.size, {group: slice(0, self._groups.sizes[group])})
@@ -63,13 +58,12 @@ class HostNoise:
         return whole if self._place.mesh is None else Noise(*(self._place.across(part, axis=1) for part in whole))
 
     def _filled(self, room: int, length: int, rows: int, columns: dict[int, slice]) -> Noise:
-        noise = self.silence(room, rows)
+        noise = Noise(*(np.zeros(part.shape, part.dtype) for part in self.shapes(room, rows)))
         for group, chains in columns.items():
             source = self._sources[group]
             draw_normal = _draw_quantiles if self._kernel.any_symmetric_noise else np.random.Generator.standard_normal
             draws = draw_normal, np.random.Generator.random, np.random.Generator.random
-            wanted = noise._replace(uniform=noise.uniform[..., : self._kernel.uniforms(self._dim)])
-            for draw, array in zip(draws, wanted, strict=True):
+            for draw, array in zip(draws, noise, strict=True):
                 part = array[:length, chains]
                 drawn = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
                 draw(source, dtype=drawn.dtype, out=drawn)
@@ -94,14 +88,10 @@ class DeviceNoise:
         self._key = np.asarray(jax.random.key_data(jax.random.key(seed)))  # from the host it goes to all devices of all processes
         self.state = 0  # blocks drawn
 
-    def under(self, kernel: Kernel, *, same_shapes: bool) -> "DeviceNoise":
+    def under(self, kernel: Kernel) -> "DeviceNoise":
         other = copy(self)
-        other._uniforms = self._uniforms if same_shapes else kernel.uniforms(self._dim)
+        other._uniforms = kernel.uniforms(self._dim)
         return other
-
-    def silence(self, room: int, rows: int) -> Noise:
-        single = lambda last: jnp.zeros((room, rows, last), jnp.float32)  # noqa: E731
-        return Noise(single(self._dim), single(self._uniforms), jnp.zeros((room, rows)))
 
     def block(self, room: int, length: int) -> Noise:
         self.state += 1

@@ -9,12 +9,12 @@ import numpy as np
 
 from ...moves.coupled import Pair, PairNoise, move_together
 from ...moves.kernel import Point
-from ...moves.metric import Metric, gradient_at, on_host, place_of, places_of
+from ...moves.metric import Metric, on_host, places_of
 from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
 from .meter import watch_compiling
 from .placement import Placement
-from .program import density_of
+from .program import density_of, evaluated
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 20
@@ -51,10 +51,8 @@ def pair_program(target: Target) -> Callable:
     def advance(pairs: Pairs, length, noise: PairNoise, frame: Frame, step, alone, data):
         def evaluate_one(v) -> Point:
             w = frame.centre + frame.metric.push(v)
-            x, stretched = place_of(frame.metric, w)
-            value, gradient = jax.value_and_grad(density)(x, data)
-            slope = frame.metric.pull(gradient_at(frame.metric, w, x, gradient))
-            return Point(v, value + stretched, slope, slope)
+            point = evaluated(lambda x: jax.value_and_grad(density)(x, data), frame.metric, w)
+            return point._replace(position=v, gradient=point.slope)
 
         def iterate(i, carried):
             pairs, told = carried

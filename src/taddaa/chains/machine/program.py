@@ -1,5 +1,8 @@
 """What is compiled: log densities with their gradients, a block of iterations of chains, and the user's functions.
 
+A block of iterations is a compiled loop, or on a CPU, where chains and dimensions are few, steps on the host between compiled
+evaluations: compiling the loop takes longer than a short run does. Both make the same iteration.
+
 Programs know nothing of threads and rounds. Their arguments are arrays with one row a chain, some of which may be no chains
 but fill the last device or group: these are members of no group, and so are in no sum.
 """
@@ -13,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...moves.adapt import adapt_step
-from ...moves.kernel import Kernel, Noise, Point, metropolis
-from ...moves.metric import Metric, gradient_at, place_of
+from ...moves.kernel import Kernel, Noise, Outcome, Point, metropolis, namespace
+from ...moves.metric import Metric, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
@@ -74,58 +77,101 @@ def _density(logdensity: Callable, has_data: bool) -> Callable:
     return density
 
 
-def programs_of(target: Target, kernel: Kernel, place: Placement) -> Programs:
-    """The compiled programs of a target and a kernel. The target keeps them: its second diagnosis compiles nothing."""
+def evaluator_of(target: Target) -> Callable:
+    """Log densities and gradients at the rows of an array."""
     density = density_of(target)
 
     @jax.jit
     def evaluate(draws, data):
         return jax.vmap(lambda x: jax.value_and_grad(density)(x, data))(draws)
 
-    @jax.jit
-    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data, arrived):
-        dtype, moves = chains.log_step.dtype, kernel.told(arrived, chains.point.position.shape[1])
-        is_chain = jnp.sum(membership, axis=0)  # other rows stay finite too, and count 0 times
-        summed = partial(jnp.dot, precision="highest")  # accelerators would round the factors of a product
+    return evaluate
 
-        def evaluate_one(w) -> Point:
-            x, stretched = place_of(metric, w)
-            if not kernel.uses_gradient:
-                return Point(w, density(x, data) + stretched, jnp.zeros_like(w), jnp.zeros_like(w))
-            value, gradient = jax.value_and_grad(density)(x, data)
-            gradient = gradient_at(metric, w, x, gradient)
-            return Point(w, value + stretched, gradient, metric.pull(gradient))
+
+def programs_of(target: Target, kernel: Kernel, place: Placement) -> Programs:
+    """The compiled programs of a target and a kernel. The target keeps them: its second diagnosis compiles nothing."""
+    density = density_of(target)
+
+    @jax.jit
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
+        dtype = chains.log_step.dtype
+
+        def moved(here: Point, z) -> Point:
+            w = here.position + metric.push(z.astype(dtype))
+            if kernel.uses_gradient:
+                return evaluated(lambda x: jax.value_and_grad(density)(x, data), metric, w)
+            x, stretched, _ = place_of(metric, w)
+            return Point(w, density(x, data) + stretched, jnp.zeros_like(w), jnp.zeros_like(w))
 
         def iterate(i, carried):
             chains, told = carried
             now = jax.tree.map(lambda block: block[i], noise)
-            push = lambda z: metric.push(z.astype(dtype))  # noqa: E731
-            one = lambda point, noise, step: metropolis(moves, point, noise, step, push, evaluate_one)  # noqa: E731
+            one = lambda point, noise, step: metropolis(kernel, point, noise, step, moved)  # noqa: E731
             outcome = jax.vmap(one)(chains.point, now, jnp.exp(chains.log_step))
-            # Chains that started outside the support and have not found it yet say nothing about the step; a group of only such
-            # chains keeps the one it has.
-            is_inside = jnp.isfinite(chains.point.logdensity).astype(dtype)
-            probability, inside = summed(membership, is_inside * outcome.probability), summed(membership, is_inside)
-            acceptance = jnp.where(inside > 0, probability / jnp.maximum(inside, 1), moves.target_acceptance)
-            moved = Chains(
-                outcome.point,
-                adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, moves.target_acceptance),
-                chains.clock + 1,
-                chains.accepted + outcome.accepted,
-                chains.nonfinite + outcome.nonfinite,
-            )
-            position = jax.vmap(lambda w: place_of(metric, w)[0])(moved.point.position)
-            shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
-            each = is_chain[:, None] * shifted, is_chain[:, None] * shifted**2, anchor.starts * shifted
-            few = jnp.sum(probability), jnp.sum(inside), summed(is_chain, chains.log_step)
-            latest = jnp.concatenate([jnp.stack(few), *(jnp.sum(part, axis=0) for part in each)])
-            return moved, told.at[i].set(latest)
+            position = jax.vmap(lambda w: place_of(metric, w)[0])(outcome.point.position)
+            chains, latest = _onward(kernel, chains, outcome, position, anchor, membership)
+            return chains, told.at[i].set(latest)
 
         room, dim = noise.accept.shape[0], chains.point.position.shape[1]
         chains, told = jax.lax.fori_loop(0, length, iterate, (chains, place.whole(jnp.zeros((room, 3 + 3 * dim), dtype))))
         return chains, place.whole(told)
 
+    return Programs(target.compiled("evaluate", lambda: evaluator_of(target)), advance)
+
+
+def stepwise_programs_of(target: Target, kernel: Kernel) -> Programs:
+    """The same with steps on the host: only log densities with their gradients are compiled, whatever kernel and metric are."""
+    evaluate = target.compiled("evaluate", lambda: evaluator_of(target))
+
+    def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
+        chains, metric, anchor = jax.tree.map(np.asarray, (chains, metric, anchor))
+        dtype, told = chains.log_step.dtype, []
+
+        def moved(here: Point, z) -> Point:
+            w = here.position + metric.push(z.astype(dtype))
+            return evaluated(lambda x: map(np.asarray, evaluate(x, data)), metric, w)
+
+        with np.errstate(all="ignore"):  # what is not finite is rejected
+            for i in range(length):
+                now = Noise(*(block[i] for block in noise))
+                outcome = metropolis(kernel, chains.point, now, np.exp(chains.log_step), moved)
+                position = place_of(metric, outcome.point.position)[0]
+                chains, latest = _onward(kernel, chains, outcome, position, anchor, membership)
+                told.append(latest)
+        return chains, np.array(told)
+
     return Programs(evaluate, advance)
+
+
+def evaluated(value_and_gradient: Callable, metric: Metric, w) -> Point:
+    """One chain, or in NumPy many, at w in coordinates of its own."""
+    x, stretched, back = place_of(metric, w)
+    value, gradient = value_and_gradient(x)
+    gradient = back(gradient)
+    return Point(w, value + stretched, gradient, metric.pull(gradient))
+
+
+def _onward(kernel: Kernel, chains: Chains, outcome: Outcome, position, anchor: Anchor, membership) -> tuple[Chains, Any]:
+    """The chains after an iteration, at these places in the user's flat space, with steps adapted; and a row of `Told`."""
+    xp, dtype = namespace(chains.log_step), chains.log_step.dtype
+    is_chain = membership.sum(axis=0)  # other rows stay finite too, and count 0 times
+    summed = partial(jnp.dot, precision="highest") if xp is jnp else np.dot  # accelerators would round the factors of a product
+    # Chains that started outside the support and have not found it yet say nothing about the step; a group of only such
+    # chains keeps the one it has.
+    is_inside = xp.isfinite(chains.point.logdensity).astype(dtype)
+    probability, inside = summed(membership, is_inside * outcome.probability), summed(membership, is_inside)
+    acceptance = xp.where(inside > 0, probability / xp.maximum(inside, 1), kernel.target_acceptance)
+    moved = Chains(
+        outcome.point,
+        adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel.target_acceptance),
+        chains.clock + 1,
+        chains.accepted + outcome.accepted,
+        chains.nonfinite + outcome.nonfinite,
+    )
+    shifted = position - anchor.centre  # near zero, so that the sums lose no digits that matter
+    each = is_chain[:, None] * shifted, is_chain[:, None] * shifted**2, anchor.starts * shifted
+    few = probability.sum(), inside.sum(), summed(is_chain, chains.log_step)
+    return moved, xp.concatenate([xp.stack(few), *(part.sum(axis=0) for part in each)])
 
 
 def observer(target: Target, functions: tuple[Callable, ...]) -> Callable:
