@@ -75,8 +75,9 @@ def diagnose(
         raise InputError(f"certify must be True or False, got {certify!r}")
     if settings.gradients is not None and (second is not None or certify):
         raise InputError("gradients plans neither a second arm nor pairs, so it does not go with other_starts or certify; leave one out")
-    settings.plan(target.dim).refuse_too_large(target.dim)
-    with computing(settings.precision), watched(progress, settings.plan(target.dim).in_words) as told:
+    plan = settings.plan(target.dim)
+    plan.refuse_too_large(target.dim)
+    with computing(settings.precision, plan.chains * target.dim), watched(progress, plan.in_words) as told:
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
@@ -113,7 +114,7 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
         raise InputError(f"budget must be at least {least:g} for the chains to go on from where they stand, got {budget!r}")
-    with computing(settings.precision), watched(progress, plan.in_words) as told:
+    with computing(settings.precision, walk.starts.size), watched(progress, plan.in_words) as told:
         old = walk.engine
         walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
         walk.engine.noise_state = old.noise_state

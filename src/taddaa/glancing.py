@@ -47,9 +47,9 @@ def glance(
     """
     asked = as_asked("glance", target, approximation, functionals, settings, seed, tolerance, data, var_names)
     target, approximation, functionals, settings, seed = asked
-    with computing(settings.precision):
+    wanted = Fisher().pilots(target.dim, LOOKED_AT)
+    with computing(settings.precision, wanted * target.dim):
         target.check()
-        wanted = Fisher().pilots(target.dim, LOOKED_AT)
         engine = Engine(target, settings.kernel, wanted, seed, settings.precision, Meter(), 1)
         with np.errstate(over="ignore", divide="ignore"):
             questions = ask(functionals, engine, approximation, np.random.default_rng([seed, 0]), settings.variance_interval, 1)

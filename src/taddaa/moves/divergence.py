@@ -8,7 +8,7 @@ from .bend import CAP
 from .pooling import Shape
 
 RIDGE, MOST_STEPS = 1e-3, 60
-BLOCK_NUMBERS = 2**13  # in the arrays of a block of states
+BLOCK_NUMBERS = 15_000  # in the arrays of a block of states
 ALL = slice(None)
 
 

@@ -7,7 +7,7 @@ chains are leaves a hundred children a little off their place in the neck, and s
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -148,13 +148,20 @@ def _least(loss: Callable[[float], float], about: float | None) -> float:
 
 def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[_Child]:
     """Those whose regressions have equally many columns at once."""
-    found: dict[int, _Child] = {}
+    found: list[_Child | None] = [None] * len(members)
+    for alike, own, leans, others in _equally_many(members):
+        for k, child in zip(alike, _alike(u, r[:, own[:, 0]].T, told, own, leans, others), strict=True):
+            found[k] = child
+    return [child for child in found if child is not None]
+
+
+def _equally_many(members: list[_Member]) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
+    """Members, by their places in the list, that lean on and are tied to equally many: their numbers as arrays (m, ·)."""
     sizes = np.array([(len(on), len(others)) for _, on, others in members])
     for size in np.unique(sizes, axis=0):
-        alike = [members[k] for k in np.flatnonzero((sizes == size).all(axis=1))]
-        own, leans, others = (np.array([part[k] for part in alike], int).reshape(len(alike), -1) for k in range(3))
-        found |= dict(zip(own[:, 0].tolist(), _alike(u, r[:, own[:, 0]].T, told, own, leans, others), strict=True))
-    return [found[i] for i, _, _ in members]
+        alike = np.flatnonzero((sizes == size).all(axis=1)).tolist()
+        own, leans, others = (np.array([members[k][part] for k in alike], int).reshape(len(alike), -1) for part in range(3))
+        yield alike, own, leans, others
 
 
 def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> list[_Child]:
@@ -217,8 +224,8 @@ def _with_others(u: np.ndarray, r: np.ndarray, along: np.ndarray, members: list[
     """Coordinates that the data tie a child to (a slope's intercept): not part of the map, but of what the regression must explain."""
     told, going = np.exp(-2 * CAP * np.tanh(along / CAP)), list(range(len(members)))
     for _ in range(MOST_OTHERS):
-        found = _children(u, r, told, [members[k] for k in going])
-        others = [_other(u, told, child, members[k]) for k, child in zip(going, found, strict=True)]
+        some = [members[k] for k in going]
+        others = _others(u, told, _children(u, r, told, some), some)
         for k, other in zip(going, others, strict=True):
             i, leans, chosen = members[k]
             members[k] = i, leans, chosen + other
@@ -226,18 +233,23 @@ def _with_others(u: np.ndarray, r: np.ndarray, along: np.ndarray, members: list[
     return members
 
 
-def _other(u: np.ndarray, told: np.ndarray, child: _Child, member: _Member) -> list[int]:
-    """The coordinate that explains most of what the regression leaves, if that is enough."""
-    i, leans, chosen = member
-    weight = 1 / np.sqrt((1 - child.known) * told + child.known)
-    columns = [told * u[:, i], told, u[:, i], np.ones(len(u)), told[:, None] * u[:, leans], u[:, chosen]]
-    base = np.linalg.qr(weight[:, None] * np.column_stack(columns))[0]
-    squares, known = weight**2 @ u**2, (base * weight[:, None]).T @ u
-    size = squares - np.sum(known**2, axis=0)  # of what the base leaves of each
-    product = (child.rest * weight) @ u - (child.rest @ base) @ known
-    share = np.where(size > 1e-9 * squares, product**2 / np.maximum(size * np.sum(child.rest**2), 1e-300), 0.0)
-    share[[i, *chosen]] = 0.0
-    return [int(np.argmax(share))] if share.max() >= max(LEAST_SHARE, 20 / len(u)) else []
+def _others(u: np.ndarray, told: np.ndarray, children: list[_Child], members: list[_Member]) -> list[list[int]]:
+    """Of each, the coordinate that explains most of what its regression leaves, if that is enough."""
+    found: list[list[int]] = [[]] * len(members)
+    rows = u.T
+    for alike, own, leans, chosen in _equally_many(members):
+        known, rest = np.array([children[k].known for k in alike])[:, None], np.array([children[k].rest for k in alike])
+        weight, one = 1 / np.sqrt((1 - known) * told + known), np.ones((len(alike), 1, len(u)))
+        columns = np.concatenate([told * rows[own], told * one, rows[own], one, told * rows[leans], rows[chosen]], axis=1)
+        base = np.linalg.qr((weight[:, None] * columns).transpose(0, 2, 1))[0]
+        squares, shared = weight**2 @ u**2, (base * weight[..., None]).transpose(0, 2, 1) @ u
+        size = squares - np.sum(shared**2, axis=1)  # of what the base leaves of each
+        product = (rest * weight) @ u - ((rest[:, None] @ base) @ shared)[:, 0]
+        share = np.where(size > 1e-9 * squares, product**2 / np.maximum(size * np.sum(rest**2, axis=1, keepdims=True), 1e-300), 0.0)
+        np.put_along_axis(share, np.concatenate([own, chosen], axis=1), 0.0, axis=1)
+        for k, mine in zip(alike, share, strict=True):
+            found[k] = [int(np.argmax(mine))] if mine.max() >= max(LEAST_SHARE, 20 / len(u)) else []
+    return found
 
 
 def _solved(square: np.ndarray, product: np.ndarray) -> np.ndarray:

@@ -73,10 +73,9 @@ def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
     children = stretches.any(axis=0) & ~stretches.any(axis=1)
     if not children.any():
         return None
-    leans = np.zeros((d, d), bool)
-    for i in np.flatnonzero(children):
-        drivers = np.column_stack([np.ones(len(u)), u[:, stretches[:, i]]])
-        leans[_leans_on(u, r[:, i], drivers @ np.linalg.lstsq(drivers, size[:, i], rcond=None)[0], int(i), left), i] = True
+    leans, own = np.zeros((d, d), bool), np.flatnonzero(children)
+    for i, on in zip(own, _leans_on(u, r[:, own], _explained(u, size, stretches, own), own, left), strict=True):
+        leans[on, i] = True
     # Of two that lean on each other the one on which more lean is the parent: theta leans on mu, and mu on every theta.
     hub, order = leans.sum(axis=1), np.arange(d)
     leans[hub < min(2 + 0.05 * children.sum(), children.sum())] = False  # what only a few lean on is left to the linear stage
@@ -87,6 +86,16 @@ def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
     stretches[:, ~children] = leans[:, ~children] = False
     leans[children] = False  # children of one turn do not drive each other
     return Edges(found.stretches | stretches, found.shifts | leans | stretches, np.where(children, turn, found.turn))
+
+
+def _explained(u: np.ndarray, size: np.ndarray, stretches: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """What their drivers explain of the sizes of the children's gradients, (n, m)."""
+    found = np.empty((len(u), len(children)))
+    families, of_family = np.unique(stretches[:, children], axis=1, return_inverse=True)
+    for k, drivers in enumerate(families.T):
+        mine, columns = of_family.ravel() == k, np.column_stack([np.ones(len(u)), u[:, drivers]])
+        found[:, mine] = columns @ np.linalg.lstsq(columns, size[:, children[mine]], rcond=None)[0]
+    return found
 
 
 def find_stretching(u: np.ndarray, size: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -134,8 +143,9 @@ def with_siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.
         at = u[:, drivers]
         slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, family] - size[:, family].mean(axis=0), rcond=None)[0]
         along = -0.5 * at @ np.median(slopes, axis=1)
-        for i in np.flatnonzero(others & ~drivers).tolist():
-            leans = [lean for lean in _leans_on(u, r[:, i], -2 * along, i, left) if not drivers[lean]]
+        tried = np.flatnonzero(others & ~drivers)
+        for i, on in zip(tried.tolist(), _leans_on(u, r[:, tried], -2 * along[:, None], tried, left), strict=True):
+            leans = [lean for lean in on if not drivers[lean]]
             sure = narrowing(u, r[:, i], i, along, leans, np.flatnonzero(drivers)) > SURELY
             if sure and not (_driven_by(i, found) & drivers).any():
                 found[drivers, i], family[i], others[i] = True, True, False
@@ -151,30 +161,40 @@ def _driven_by(i: int, stretches: np.ndarray) -> np.ndarray:
     return driven
 
 
-def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, i: int, left: np.ndarray) -> list[int]:
-    """Which coordinates shift the i-th: with the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a.
+def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, own: np.ndarray, left: np.ndarray) -> list[list[int]]:
+    """Which coordinates shift those of the numbers `own` (m,), whose gradients are r (n, m) and their sizes `log_force2`, (n, m) or (n, 1).
 
-    And, where data say something of it by themselves, in u_i e^a and e^a.
+    With the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a and, where data say something of it by themselves,
+    in u_i e^a and e^a. All at once: a step of one costs little more than its calls.
     """
-    stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2)), -4, 4))  # e^−a
-    weight = 1 / stiff
-    cut = 3 * np.median(np.abs(r * weight))
-    y = -np.clip(r * weight, -cut, cut) if cut > 0 else -r * weight
-    features = u * stiff[:, None]
-    squares = np.sum(features**2, axis=0)
-    chosen: list[int] = [i]
+    stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2, axis=0)), -4, 4))  # e^−a
+    stiff = np.ascontiguousarray(np.broadcast_to(stiff, r.shape).T)  # one row a child, here and below
+    weight, mine = 1 / stiff, u[:, own].T
+    y = -r.T * weight
+    cut = 3 * np.median(np.abs(y), axis=1, keepdims=True)
+    y = np.where(cut > 0, np.clip(y, -cut, cut), y)
+    squares = stiff**2 @ u**2  # of u e^−a, (m, d)
+    least = max(0.1, float(chi2_upper_quantile(0.05 / len(left) ** 2, 1)) / len(u))
+    chosen, going = [[int(i)] for i in own], np.arange(len(own))
     for _ in range(MOST_SHIFTING):
-        base = np.linalg.qr(np.column_stack([stiff, weight, weight * u[:, i], features[:, chosen]]))[0]
-        rest, known = y - base @ (base.T @ y), base.T @ features
-        size = squares - np.sum(known**2, axis=0)  # of what the base leaves of the features
-        spread = np.sqrt(np.maximum(size, 0.0)) * np.linalg.norm(rest)
-        share = np.where(left & (size > 1e-9 * squares) & (spread > 1e-9), (features.T @ rest) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
-        share[chosen] = 0.0
-        k = int(np.argmax(share))
-        if share[k] < max(0.1, float(chi2_upper_quantile(0.05 / len(left) ** 2, 1)) / len(u)):
+        if not going.size:
             break
-        chosen.append(k)
-    return chosen[1:]
+        which, e = np.array([chosen[k] for k in going]), stiff[going]
+        columns = [e[:, None], weight[going][:, None], (weight * mine)[going][:, None], e[:, None] * u.T[which]]
+        base = np.linalg.qr(np.concatenate(columns, axis=1).transpose(0, 2, 1))[0]  # (m, n, p)
+        rest = y[going] - (base @ (base.transpose(0, 2, 1) @ y[going][..., None]))[..., 0]
+        known = (base * e[..., None]).transpose(0, 2, 1) @ u
+        size = squares[going] - np.sum(known**2, axis=1)  # of what the base leaves of the features
+        spread = np.sqrt(np.maximum(size, 0.0)) * np.linalg.norm(rest, axis=1, keepdims=True)
+        usable = left & (size > 1e-9 * squares[going]) & (spread > 1e-9)
+        share = np.where(usable, ((rest * e) @ u) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
+        np.put_along_axis(share, which, 0.0, axis=1)
+        best = share.argmax(axis=1)
+        enough = share[np.arange(len(going)), best] >= least
+        for k, i in zip(going[enough], best[enough], strict=True):
+            chosen[k].append(int(i))
+        going = going[enough]
+    return [found[1:] for found in chosen]
 
 
 def bend_of(shape: Shape, centre: np.ndarray, scale: np.ndarray) -> Bend:

@@ -39,7 +39,7 @@ def repaired(report: "Report", draws: int, progress: Callable[[Progress], None] 
     assert there is not None
     lag = None if report.certificate is None else report.certificate.lag
     begun, spent = time.perf_counter(), there.walk.engine.meter.gradients
-    with computing(there.settings.precision):
+    with computing(there.settings.precision, there.walk.starts.size):
         positions = _gone_on(there.walk, there.seed, draws, lag, progress)
         count, each, dim = positions.shape
         values = there.walk.engine.viewer.observe(positions.reshape(-1, dim), ())[:, : len(report.labels)]

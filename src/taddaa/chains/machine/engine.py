@@ -25,14 +25,13 @@ from .cache import cache_if_asked
 from .groups import Groups
 from .meter import Meter, watch_compiling
 from .noise import DeviceNoise, HostNoise
-from .placement import Placement
+from .placement import STEPWISE_NUMBERS, Placement
 from .program import Anchor, Chains, Programs, Told, programs_of, slopes_under, stepwise_programs_of
 from .threads import mapping, may_run_twice_at_once
 from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
-STEPWISE_NUMBERS = 10**5  # in the chains' positions, up to which steps on the host cost less than compiling a loop for them
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
 THREADS_OPERATIONS = 10**5  # in the gradients of all chains, below which threads cost more than they save

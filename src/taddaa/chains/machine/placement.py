@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ...errors import InputError, LostProcess
 from ...problem.constants import passing
+from .threads import one_blas_thread
 
 AXIS = "chains"
+STEPWISE_NUMBERS = 4 * 10**4  # in the chains' positions, up to which steps on the host cost less than compiling a loop for them
 PYMC_DEVICES = 100  # what PyMC divides a CPU into
 # How JAX, its coordination service and the libraries below it (gloo, NCCL, MPI) say that another process is gone.
 LOST = re.compile(r"gloo|nccl|\bmpi\b|coordination|heartbeat|connection|peer|unavailable|deadline", re.IGNORECASE)
@@ -183,9 +185,13 @@ def clear_failure() -> Iterator[None]:
 
 
 @contextmanager
-def computing(precision: str) -> Iterator[None]:
-    """JAX as a diagnosis needs it, whatever it is told elsewhere: proposals without a finite density are rejected, not stopped at."""
-    with jax.enable_x64(precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure():
+def computing(precision: str, numbers: int) -> Iterator[None]:
+    """JAX as a diagnosis needs it, whatever it is told elsewhere: proposals without a finite density are rejected, not stopped at.
+
+    `numbers` are in the chains' positions.
+    """
+    blas = one_blas_thread() if numbers <= STEPWISE_NUMBERS else nullcontext()
+    with jax.enable_x64(precision == "float64"), jax.debug_nans(False), jax.debug_infs(False), clear_loss(), clear_failure(), blas:
         yield
 
 

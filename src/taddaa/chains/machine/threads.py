@@ -1,11 +1,34 @@
-"""Programs side by side in threads, where that is safe."""
+"""Programs side by side in threads, where that is safe; and matrix products in one, where they are small."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import jax
+from threadpoolctl import threadpool_limits
+
+_limits: list[threadpool_limits] = []  # one for each that is open, in whatever thread
+_lock = threading.Lock()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """While open, NumPy and SciPy multiply matrices in one thread: small ones take longer where two wait for each other.
+
+    It holds for the whole process. The last of several that are open at once puts back what the first has found.
+    """
+    with _lock:
+        _limits.append(threadpool_limits(1, "blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            first = _limits[0]
+            if len(_limits) == 1:
+                first.restore_original_limits()
+            _limits.pop()
 
 
 @contextmanager
