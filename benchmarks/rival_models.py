@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import taddaa
-from taddaa.experiments import data, models
 
 BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 if BESIDE.is_dir():
@@ -173,17 +172,23 @@ def product(w):
     return w[: RANK * rows].reshape(rows, RANK) @ w[RANK * rows : -1].reshape(columns, RANK).T
 
 
+def of_the_paper(model: str, dataset: str) -> taddaa.Target:
+    from taddaa.experiments import data, models  # with pandas, which no other model here needs
+
+    return getattr(models, model)(getattr(data, dataset)())
+
+
 MODELS: dict[str, Model] = {
     "ordinal": Model(ordinal),
-    "candy": Model(lambda: models.regression(data.candy()), fit_steps=20_000),
+    "candy": Model(lambda: of_the_paper("regression", "candy"), fit_steps=20_000),
     "survival": Model(survival),
     "survival-far": Model(survival, fit_steps=100, truth_of="survival"),  # a fit that has not converged
     "logistic": Model(logistic),
     "factors": Model(factors, of=lambda w: jnp.append(jnp.ravel(product(w)), w[-1])),
-    "network": Model(lambda: models.network(data.candy()), fit_steps=20_000),
+    "network": Model(lambda: of_the_paper("network", "candy"), fit_steps=20_000),
     "horseshoe": Model(sparse_regression),
     "radon": Model(lambda: hierarchy(False)),
     "radon-centred": Model(lambda: hierarchy(True), truth_of="radon", back=centred_from),
     "volatility": Model(volatility),
-    "leukemia": Model(lambda: models.horseshoe(data.leukemia()), fit_steps=20_000),
+    "leukemia": Model(lambda: of_the_paper("horseshoe", "leukemia"), fit_steps=20_000),
 }

@@ -32,6 +32,11 @@ def normal_upper_quantile(tail):
     return -_special().ndtri(tail)
 
 
+def scaled_erfc(x):
+    """e^{x²} erfc(x)."""
+    return _special().erfcx(x)
+
+
 def normal_logpdf(x):
     return -0.5 * np.square(x) - LOG_ROOT_TWO_PI
 

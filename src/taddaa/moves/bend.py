@@ -65,6 +65,12 @@ class Bend(NamedTuple):
     def on_host(self) -> "OnHost":
         return OnHost(self)
 
+    def unpadded(self) -> "Bend":
+        """The same in NumPy, without drivers that nobody has: only compiled programs need few sizes."""
+        bend = Bend(*(np.asarray(part) for part in self))
+        used = bend.select.any(axis=0)
+        return bend._replace(select=bend.select[:, used], stretch=bend.stretch[used], shift=bend.shift[used])
+
     def of_drivers(self, drivers) -> "Known":
         """Of all coordinates, given where their drivers are."""
         xp = namespace(drivers)
@@ -111,7 +117,7 @@ class OnHost:
     """The map in NumPy, and the way into its coordinates, of many rows: compiling them would take longer than they do."""
 
     def __init__(self, bend: Bend):
-        self.bend = Bend(*(np.asarray(part, float) for part in bend))
+        self.bend = Bend(*(np.asarray(part, float) for part in bend)).unpadded()
         self.bent = (self.bend.levels > 0).any(axis=0)
 
     def forward(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,9 +13,7 @@ AT_ONCE = 10**6  # numbers in the drivers' slopes
 
 def of_places(bend: Bend, factor: np.ndarray, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lx and Γx (n, d) at the rows of `w`, where log π(x(w)) + log |dx/dw| has this gradient in w."""
-    bend, metric = Bend(*(np.asarray(part, float) for part in bend)), factor @ factor.T
-    used = bend.select.any(axis=0)
-    bend = bend._replace(select=bend.select[:, used], stretch=bend.stretch[used], shift=bend.shift[used])
+    bend, metric = bend.on_host().bend, factor @ factor.T
     rows = max(1, AT_ONCE // max(bend.select.size, 1))
     parts = [_of_some(bend, metric, w[first : first + rows], gradient[first : first + rows]) for first in range(0, len(w), rows)]
     drift, square = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import linalg
 
 from ..errors import InputError, whole_dimension
 from ..formulas.distributions import normal_logpdf, normal_quantile, t_logpdf, t_quantile
@@ -93,6 +92,8 @@ class Gaussian(Approximation):
         centred = np.asarray(x) - self._mean
         if self._cholesky is None:
             return normal_logpdf(centred / self._sd).sum(-1) - np.log(self._sd).sum()
+        from scipy import linalg  # a diagnosis does without
+
         white = linalg.solve_triangular(self._cholesky, centred.T, lower=True).T
         return normal_logpdf(white).sum(-1) - np.log(np.diag(self._cholesky)).sum()
 

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 
 T = TypeVar("T")
 
@@ -28,7 +27,7 @@ def with_own_constants(function: Callable[..., Any]) -> Callable[..., Any]:
     def inner(*arguments):
         program = jax.make_jaxpr(lambda *arguments: jnp.asarray(function(*arguments)))(*arguments)
         copies = [np.array(const) if isinstance(const, np.ndarray) else const for const in program.consts]
-        return jaxpr_as_fun(type(program)(program.jaxpr, copies))(*jax.tree.leaves(arguments))[0]
+        return jax.core.eval_jaxpr(program.jaxpr, copies, *jax.tree.leaves(arguments))[0]
 
     return inner
 

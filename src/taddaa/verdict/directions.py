@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ..chains.arrival import Seen
 
 DIRECTIONS = 3
-DENSE_DIRECTIONS = 50  # dimensions up to which all eigenvectors are computed
+DENSE_DIRECTIONS = 300  # dimensions up to which all eigenvectors are computed
 
 
 def directions_moved_most(seen: "Seen") -> np.ndarray:

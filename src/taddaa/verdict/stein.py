@@ -13,10 +13,9 @@ NumPy in float64; nothing here knows names or samplers. The identity is about ch
 """
 
 import numpy as np
-from scipy import special
 
 from ..formulas.crossfit import FOLDS, Kernel, centre_and_sides, kernel_between, regress
-from ..formulas.distributions import normal_cdf, normal_quantile, t_quantile
+from ..formulas.distributions import normal_cdf, normal_quantile, scaled_erfc, t_quantile
 from ..formulas.interval import Interval
 from ..formulas.tail import square_tail
 from ..moves.metric import Metric
@@ -210,7 +209,7 @@ def _known_features(values: np.ndarray, projection: Projection | None, weights: 
 def _normal_tails(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Φ(t)/φ(t) and Φ(−t)/φ(t), by erfcx, because in the far tails they would be 0/0."""
     with np.errstate(over="ignore"):
-        left, right = (np.sqrt(np.pi / 2) * special.erfcx(part) for part in (-t / np.sqrt(2), t / np.sqrt(2)))
+        left, right = (np.sqrt(np.pi / 2) * scaled_erfc(part) for part in (-t / np.sqrt(2), t / np.sqrt(2)))
     return left, right
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
 
+from ...formulas.distributions import normal_quantile
 from ...moves.kernel import Kernel, Noise
 from .groups import Groups
 from .placement import Placement
 
 # Normal quantiles, symmetric about 0: a random one is drawn four times as fast as a normal number, and for kernels whose
 # proposals are only signs and symmetric increments as good: they leave π invariant with any symmetric noise.
-QUANTILES = ndtri((np.arange(2**16) + 0.5) / 2**16).astype(np.float32)
+QUANTILES = normal_quantile((np.arange(2**16) + 0.5) / 2**16).astype(np.float32)
 
 
 class HostNoise:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...moves.adapt import adapt_step
 from ...moves.kernel import Kernel, Noise, Outcome, Point, metropolis, namespace
-from ...moves.metric import Metric, place_of
+from ...moves.metric import Bent, Metric, place_of
 from ...problem.constants import with_own_constants
 from ...problem.target import Target, call_with_data, flat_values
 from .placement import Placement
@@ -125,6 +125,7 @@ def stepwise_programs_of(target: Target, kernel: Kernel) -> Programs:
 
     def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
         chains, metric, anchor = jax.tree.map(np.asarray, (chains, metric, anchor))
+        metric = metric._replace(bend=metric.bend.unpadded()) if isinstance(metric, Bent) else metric
         dtype, told = chains.log_step.dtype, []
 
         def moved(here: Point, z) -> Point:
