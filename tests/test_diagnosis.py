@@ -220,11 +220,18 @@ def test_chains_stopped_on_their_way_are_not_trusted():
 class Unadapted(Barker):
     """Always a step of 100: hardly anything is ever accepted."""
 
-    def propose(self, point, noise, step, push, evaluate):
-        return super().propose(point, noise, jnp.full_like(step, 100.0), push, evaluate)
+    def propose(self, point, noise, step, moved):
+        return super().propose(point, noise, 100.0 + 0.0 * step, moved)
 
 
-@pytest.mark.parametrize("settings", [Settings(kernel=Unadapted(), budget=1), Settings.paper(kernel=Unadapted())], ids=["ours", "paper"])
+class UnadaptedOnTheHost(Unadapted):
+    stepwise = True
+
+
+STUCK = [Settings(kernel=Unadapted(), budget=1), Settings(kernel=UnadaptedOnTheHost(), budget=1), Settings.paper(kernel=Unadapted())]
+
+
+@pytest.mark.parametrize("settings", STUCK, ids=["ours", "on the host", "paper"])
 def test_stuck_chains_are_caught(settings):
     """A wrong approximation and chains that do not move: no row may be passed."""
     dim = 6

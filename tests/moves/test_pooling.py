@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.pooling import Shape, _children, _least, _other, _solved, _with_others, narrowing, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _children, _least, _others, _solved, _with_others, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -124,7 +124,7 @@ def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(
     r = -(0.6 * told + 0.4) * u[:, 1] + 0.5 * told * u[:, 2] + 0.3 * u[:, 4] + 0.2 * rng.standard_normal(300)
     member = (1, np.array([2]), [])
     (child,) = _children(u, np.tile(r[:, None], 6), told, [member])
-    assert _other(u, told, child, member) == [4]
+    assert _others(u, told, [child], [member]) == [[4]]
     weight = 1 / np.sqrt((1 - child.known) * told + child.known)
     base = weight[:, None] * np.column_stack([told * u[:, 1], told, u[:, 1], np.ones(300), told * u[:, 2]])
     left = weight[:, None] * u
@@ -135,7 +135,7 @@ def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(
     assert whole[2] == [4]
     known = (1, np.array([2]), [4])
     (child,) = _children(u, np.tile(r[:, None], 6), told, [known])
-    assert _other(u, told, child, known) == []
+    assert _others(u, told, [child], [known]) == [[]]
 
 
 @pytest.mark.parametrize("seed", range(4))

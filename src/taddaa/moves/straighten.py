@@ -187,7 +187,7 @@ def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, own: np.ndar
         size = squares[going] - np.sum(known**2, axis=1)  # of what the base leaves of the features
         spread = np.sqrt(np.maximum(size, 0.0)) * np.linalg.norm(rest, axis=1, keepdims=True)
         usable = left & (size > 1e-9 * squares[going]) & (spread > 1e-9)
-        share = np.where(usable, ((rest * e) @ u) ** 2 / np.maximum(spread**2, 1e-300), 0.0)
+        share = np.divide((rest * e) @ u, spread, out=np.zeros_like(size), where=usable) ** 2
         np.put_along_axis(share, which, 0.0, axis=1)
         best = share.argmax(axis=1)
         enough = share[np.arange(len(going)), best] >= least
