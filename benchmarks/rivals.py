@@ -49,15 +49,13 @@ adaptation) on the same JAX function called from Python; and for BlackJAX's MEAD
 posterior means against a long run of NUTS (4 × 10,000), in posterior standard deviations, median and 90 % over quantities; for the
 diagnosis that of its right values (of the moved draws where it gives none), for the first look that of its estimates, and in
 brackets the fit's own. *Second*: another diagnosis in the same process. Each number is of one process, and methods are measured one after
-the other, ours last and anew whenever its source changes: so ratios are not taken side by side, and repeat to about a quarter (the candy
-diagnosis took 3.6, 3.1 and 4.7 s in three runs of older code).
+the other, ours anew whenever its source changes: so ratios are not taken side by side, and repeat to about a quarter.
 """
 WHEN = """**When NUTS is the better choice.** A diagnosis says how wrong a fit is. If you would not use the fit anyway, and NUTS takes
-seconds on your model, run NUTS: with cheap gradients in few dimensions both take a few seconds, most of which is compiling. Run
-NUTS too where the diagnosis leaves many quantities untrusted (a fit in the wrong place, factors of a matrix, horseshoes): it has found
-that chains from this fit do not arrive within its budget. A hierarchy in centred form takes more than half the seconds of NUTS, most
-of them for compiling and for learning its coordinates, though a third of the gradients. The diagnosis pays where the fit is what you
-will use (it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of
+seconds on your model, run NUTS: with cheap gradients in few dimensions both take a few seconds, most of which is loading JAX and
+compiling. Run NUTS too where the diagnosis leaves many quantities untrusted (a fit in the wrong place, factors of a matrix, some
+horseshoes): it has found that chains from this fit do not arrive within its budget. The diagnosis pays where the fit is what you will
+use (it is refitted often, serves predictions, or the data are large), and where gradients are dear: then compare the columns of
 gradients, not of seconds."""
 
 

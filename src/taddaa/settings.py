@@ -40,8 +40,8 @@ class Settings:
             only as far as the rest pays for.
         states: how many late states of each chain an interval pools (1 is the paper's: the last one only).
         checks: all (ours), or correlation (only the paper's ρ² check).
-        groups: how many groups of chains have a step size of their own, and on a CPU a thread (at least 50 chains in each; 1 is
-            the paper's). More than 2 may pay on many cores; results depend on them as on the seed, on the cores not.
+        groups: how many groups of chains have a step size of their own (at least 50 chains in each; 1 is the paper's), and in a
+            compiled loop on a CPU a thread. Results depend on them as on the seed, on the cores not.
         precision: float64 or float32.
     """
 

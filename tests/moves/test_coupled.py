@@ -99,7 +99,9 @@ def test_each_chain_by_itself_is_a_mala_chain(alone):
     @jax.jit
     @jax.vmap
     def single(start, normal, accept):
-        return metropolis(MALA(), at(start), Noise(normal, jnp.zeros(0), accept), step, lambda here, z: at(here.position + z)).point.position
+        return metropolis(
+            MALA(), at(start), Noise(normal, jnp.zeros(0), accept), step, lambda here, z: at(here.position + z)
+        ).point.position
 
     ps = []
     for number, chain in enumerate((moved.first, moved.second)):

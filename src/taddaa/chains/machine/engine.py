@@ -1,6 +1,7 @@
-"""Starts → moved: runs the compiled programs, block after block.
+"""Starts → moved: runs the programs, block after block.
 
-One program carries chains through a block of iterations: all of them, or on a CPU each group in a thread of its own.
+One program carries chains through a block of iterations: by steps on the host where they are few, else in a compiled loop, of all of
+them or on a CPU of each group in a thread of its own.
 Random numbers come to it as an argument (on CPU drawing them on the host is several times faster than on the device, and the
 next block's are drawn while this one runs), so progress, settle tests and checkpoints have a natural place between blocks.
 """
