@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taddaa.moves import pooling
 from taddaa.moves.bend import CAP, Bend
 from taddaa.moves.pooling import Shape, _children, _least, _others, _solved, _with_others, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
@@ -116,7 +117,7 @@ def test_normal_equations_are_solved_as_by_numpy_and_bear_columns_that_coincide(
         np.testing.assert_allclose(twice[k] @ solved(twice)[k], columns[k] @ wanted[k], rtol=1e-6, atol=1e-9)
 
 
-def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate():
+def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(monkeypatch):
     """The one with the largest share of what is left, by NumPy's own algebra; and none where nothing is tied."""
     rng = np.random.default_rng(4)
     u = rng.standard_normal((300, 6))
@@ -136,6 +137,19 @@ def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(
     known = (1, np.array([2]), [4])
     (child,) = _children(u, np.tile(r[:, None], 6), told, [known])
     assert _others(u, told, [child], [known]) == [[]]
+    # Several at once, of different precisions and with nothing, one or two known: each as by itself.
+    more = [(1, np.array([2]), []), (3, np.array([], int), []), (5, np.array([2]), []), known]
+    forces = np.column_stack([r, *(-(a * told + 1 - a) * u[:, i] + b * u[:, 4] for i, a, b in ((3, 0.3, 0.0), (5, 0.9, 0.8)))])
+    r = np.zeros((300, 6))
+    r[:, [1, 3, 5]] = forces
+    children = _children(u, r, told, more)
+    assert len({round(child.known, 3) for child in children}) == 4
+    alone = [_others(u, told, [child], [member])[0] for child, member in zip(children, more, strict=True)]
+    for most in (10**5, 300):  # all together, and one at a time
+        monkeypatch.setattr(pooling, "AT_ONCE", most)
+        assert _others(u, told, children, more) == alone == [[4], [], [4], []]
+        for mine, child in zip(_children(u, r, told, more), children, strict=True):
+            assert mine.known == pytest.approx(child.known) and mine.loss == pytest.approx(child.loss)
 
 
 @pytest.mark.parametrize("seed", range(4))

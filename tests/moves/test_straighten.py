@@ -243,3 +243,36 @@ def test_constant_coordinates_learn_nothing():
     x = np.random.default_rng(6).standard_normal((CHAINS, 3))
     x[:, 1] = 2.0
     assert learn_bend(x, -x) is None
+
+
+def leans_by_itself(u, r, log_force2, i, left):
+    """The definition, for one coordinate: the best share of what is left, by least squares, as long as it is large enough."""
+    stiff = np.exp(0.5 * (log_force2 - np.median(log_force2)))
+    y, chosen = -np.clip(r / stiff, *np.array([-3, 3]) * np.median(np.abs(r / stiff))), [i]
+    for _ in range(straighten.MOST_SHIFTING):
+        base = np.column_stack([stiff, 1 / stiff, u[:, i] / stiff, stiff[:, None] * u[:, chosen]])
+        rest = y - base @ np.linalg.lstsq(base, y, rcond=None)[0]
+        features = stiff[:, None] * u
+        features -= base @ np.linalg.lstsq(base, features, rcond=None)[0]
+        share = np.zeros(u.shape[1])
+        for k in set(np.flatnonzero(left).tolist()) - set(chosen):
+            share[k] = (features[:, k] @ rest) ** 2 / (features[:, k] @ features[:, k] * (rest @ rest))
+        if share.max() < 0.1:
+            break
+        chosen.append(int(share.argmax()))
+    return chosen[1:]
+
+
+@pytest.mark.parametrize("at_once", [10**5, 400], ids=["at once", "one by one"])
+def test_what_many_lean_on_is_found_as_for_each_by_itself(at_once, monkeypatch):
+    """Forces of different sizes; what is not left is not leant on."""
+    monkeypatch.setattr(straighten, "AT_ONCE", at_once)
+    rng = np.random.default_rng(2)
+    u, left = rng.standard_normal((400, 7)), np.arange(7) != 6
+    scale = np.column_stack([u[:, 0], 3 + 0.5 * u[:, 0], -2 - u[:, 1]])  # log forces
+    away = np.column_stack([u[:, 3] - 0.8 * u[:, 2], u[:, 4] - 0.5 * u[:, 2] + 0.5 * u[:, 5] - 0.9 * u[:, 6], u[:, 5]])
+    r = -np.exp(scale) * (away + 0.1 * rng.standard_normal((400, 3)))
+    own = np.array([3, 4, 5])
+    found = straighten._leans_on(u, r, 2 * scale, own, left)
+    assert found == [leans_by_itself(u, r[:, k], 2 * scale[:, k], own[k], left) for k in range(3)]
+    assert [set(on) for on in found] == [{2}, {2, 5}, set()]

@@ -52,15 +52,26 @@ class Bend(NamedTuple):
 
         # What is known at the last level is known of all: none of that level drives another.
         u, known = level_by_level(xp, levels, outward, (w, Known(*[xp.ones_like(w)] * len(Known._fields))))
-        bent, width = (levels > 0).any(axis=0), 1 / xp.sqrt(known.precision)
+        back = lambda gradient: self.inward(known, w / xp.sqrt(known.precision), gradient)  # noqa: E731
+        return self.centre + self.scale * u, self.stretched(known), back
 
-        def back(gradient):
-            # From above: what a coordinate's children say of it is known before its own turn.
-            inward = lambda slope, level: slope + self.said_of_drivers(known, w * width, slope, level > 0)  # noqa: E731
-            slope = level_by_level(xp, levels[::-1], inward, gradient * self.scale)
-            return xp.where(bent, slope * width, slope)
+    @property
+    def bent(self):
+        """Which coordinates have drivers."""
+        return (self.levels > 0).any(axis=0)
 
-        return self.centre + self.scale * u, -0.5 * xp.where(bent, xp.log(known.precision), 0.0).sum(axis=-1), back
+    def stretched(self, known: "Known"):
+        """log |dx/dw|, up to a constant."""
+        xp = namespace(known.precision)
+        return -0.5 * xp.where(self.bent, xp.log(known.precision), 0.0).sum(axis=-1)
+
+    def inward(self, known: "Known", away, gradient):
+        """The gradient in w, from that of log π in x, where coordinates are so far `away` from their places."""
+        xp = namespace(gradient)
+        # From above: what a coordinate's children say of it is known before its own turn.
+        add = lambda slope, level: slope + self.said_of_drivers(known, away, slope, level > 0)  # noqa: E731
+        slope = level_by_level(xp, self.levels[::-1], add, gradient * self.scale)
+        return xp.where(self.bent, slope / xp.sqrt(known.precision), slope)
 
     def on_host(self) -> "OnHost":
         return OnHost(self)
@@ -118,7 +129,6 @@ class OnHost:
 
     def __init__(self, bend: Bend):
         self.bend = Bend(*(np.asarray(part, float) for part in bend)).unpadded()
-        self.bent = (self.bend.levels > 0).any(axis=0)
 
     def forward(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """x and log |dx/dw|."""
@@ -128,16 +138,14 @@ class OnHost:
         """w, log |dx/dw| and the gradient of log π(x(w)) + log |dx/dw|."""
         u = (x - self.bend.centre) / self.bend.scale
         known = self.bend.of_drivers(u @ self.bend.select)
-        root, away = np.sqrt(known.precision), u - known.place
-        inward = lambda slope, level: slope + self.bend.said_of_drivers(known, away, slope, level > 0)  # noqa: E731
-        slope = level_by_level(np, self.bend.levels[::-1], inward, gradient * self.bend.scale)
-        stretched = -0.5 * np.log(known.precision) @ self.bent
-        return np.where(self.bent, away * root, u), stretched, np.where(self.bent, slope / root, slope)
+        away = u - known.place
+        w = np.where(self.bend.bent, away * np.sqrt(known.precision), u)
+        return w, self.bend.stretched(known), self.bend.inward(known, away, gradient)
 
     def leave(self, w: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x, log |dx/dw| and the gradient in x, from that in w."""
         x, stretched = self.forward(w)
         u = (x - self.bend.centre) / self.bend.scale
         known = self.bend.of_drivers(u @ self.bend.select)
-        slope = np.where(self.bent, slope * np.sqrt(known.precision), slope)
-        return x, stretched, (slope - self.bend.said_of_drivers(known, u - known.place, slope, self.bent)) / self.bend.scale
+        slope = np.where(self.bend.bent, slope * np.sqrt(known.precision), slope)
+        return x, stretched, (slope - self.bend.said_of_drivers(known, u - known.place, slope, self.bend.bent)) / self.bend.scale

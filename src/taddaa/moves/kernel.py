@@ -53,12 +53,14 @@ Moved = Callable[[Point, Any], Point]  # the point that is z away in whitened sp
 class Kernel(ABC):
     """A π-invariant proposal: `propose` returns the proposed point and log q(y→x) − log q(x→y).
 
-    `target_acceptance` and `scaling` γ are those of optimal scaling theory: the step is of order d^−γ.
+    `target_acceptance` and `scaling` γ are those of optimal scaling theory: the step is of order d^−γ. A kernel that is `rowwise` proposes
+    for many chains at once too: vectors are then rows, numbers have one entry a row, and sums go along the last axis.
     """
 
     target_acceptance: ClassVar[float]
     scaling: ClassVar[float]
     uses_gradient: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = False
     stepwise: ClassVar[bool] = False  # is it for runs so short that compiling a loop for them takes longer than they do?
     any_symmetric_noise: ClassVar[bool] = False  # may the noise be any symmetric one? (Not if its density is used.)
 
@@ -94,6 +96,7 @@ class Kernel(ABC):
 class RWMH(Kernel):
     """Random walk Metropolis: z ~ N(0, h I)."""
 
+    rowwise: ClassVar[bool] = True
     target_acceptance: ClassVar[float] = 0.234
     scaling: ClassVar[float] = 1.0
     uses_gradient: ClassVar[bool] = False
@@ -108,6 +111,7 @@ class RWMH(Kernel):
 class MALA(Kernel):
     """Metropolis-adjusted Langevin: z ~ N((h/2) g, h I)."""
 
+    rowwise: ClassVar[bool] = True
     target_acceptance: ClassVar[float] = 0.574
     scaling: ClassVar[float] = 1 / 3
 
@@ -126,6 +130,7 @@ class Barker(Kernel):
     log correction = Σ_i [log σ(−z_i g_i(y)) − log σ(z_i g_i(x))]; the Gaussian factors cancel.
     """
 
+    rowwise: ClassVar[bool] = True
     target_acceptance: ClassVar[float] = 0.4
     scaling: ClassVar[float] = 1 / 3
     any_symmetric_noise: ClassVar[bool] = True
@@ -159,6 +164,7 @@ class HMC(Kernel):
 
     leapfrog: int = 10
     jitter: float = 0.5
+    rowwise: ClassVar[bool] = True
     target_acceptance: ClassVar[float] = 0.651
     scaling: ClassVar[float] = 1 / 4
 

@@ -73,8 +73,8 @@ class Bent(NamedTuple):
 Metric = Dense | Diagonal | DiagonalLowRank | Bent
 
 
-# Between the user's flat space and the coordinates that chains walk in; without a map they are the same. Compiled programs only need
-# to know where a chain is. The rest is done for all chains on the host, in NumPy.
+# Between the user's flat space and the coordinates that chains walk in; without a map they are the same. Chains on their way need
+# `place_of`. The rest is done for all chains between rounds, on the host.
 
 
 def place_of(metric: Metric, w) -> tuple[Any, Any, Callable]:

@@ -25,6 +25,7 @@ CLEARLY = 2.0  # standard errors
 RIDGE, LEAST_STEEP = 1e-10, 1e-3
 EXACT = 1e-3  # of the gradients: what a regression leaves is not taken to be less
 LEAST_FREEDOM = 20  # degrees of freedom, to be sure of anything
+AT_ONCE = 10**5  # numbers in a column of the regressions that are made together
 REPEATS = 4  # of the regression, whose weights are the precisions that it finds
 
 
@@ -149,19 +150,20 @@ def _least(loss: Callable[[float], float], about: float | None) -> float:
 def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[_Child]:
     """Those whose regressions have equally many columns at once."""
     found: list[_Child | None] = [None] * len(members)
-    for alike, own, leans, others in _equally_many(members):
+    for alike, own, leans, others in _equally_many(members, max(1, AT_ONCE // len(u))):
         for k, child in zip(alike, _alike(u, r[:, own[:, 0]].T, told, own, leans, others), strict=True):
             found[k] = child
     return [child for child in found if child is not None]
 
 
-def _equally_many(members: list[_Member]) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
-    """Members, by their places in the list, that lean on and are tied to equally many: their numbers as arrays (m, ·)."""
+def _equally_many(members: list[_Member], most: int) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
+    """Members, by their places in the list, that lean on and are tied to equally many: their numbers as arrays (m ≤ most, ·)."""
     sizes = np.array([(len(on), len(others)) for _, on, others in members])
     for size in np.unique(sizes, axis=0):
-        alike = np.flatnonzero((sizes == size).all(axis=1)).tolist()
-        own, leans, others = (np.array([members[k][part] for k in alike], int).reshape(len(alike), -1) for part in range(3))
-        yield alike, own, leans, others
+        whole = np.flatnonzero((sizes == size).all(axis=1)).tolist()
+        for alike in (whole[first : first + most] for first in range(0, len(whole), most)):
+            own, leans, others = (np.array([members[k][part] for k in alike], int).reshape(len(alike), -1) for part in range(3))
+            yield alike, own, leans, others
 
 
 def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> list[_Child]:
@@ -237,7 +239,7 @@ def _others(u: np.ndarray, told: np.ndarray, children: list[_Child], members: li
     """Of each, the coordinate that explains most of what its regression leaves, if that is enough."""
     found: list[list[int]] = [[]] * len(members)
     rows = u.T
-    for alike, own, leans, chosen in _equally_many(members):
+    for alike, own, leans, chosen in _equally_many(members, max(1, AT_ONCE // len(u))):
         known, rest = np.array([children[k].known for k in alike])[:, None], np.array([children[k].rest for k in alike])
         weight, one = 1 / np.sqrt((1 - known) * told + known), np.ones((len(alike), 1, len(u)))
         columns = np.concatenate([told * rows[own], told * one, rows[own], one, told * rows[leans], rows[chosen]], axis=1)

@@ -20,6 +20,7 @@ MOST_STRETCHING, MOST_SHIFTING = 2, 3  # drivers of one coordinate
 MOST_LEVELS = 3
 HUB_LEVEL, LEAST_HUB = 0.01, 4  # of each test, and how many coordinates make a driver a hub
 ROOMS = (16, 64, LARGEST)  # for drivers
+AT_ONCE = 10**5  # numbers in a column of their regressions
 SURELY = 8.0  # standard errors of a sibling's precision that is its drivers'
 LEAST_GAIN, LEAST_PART, GAIN_CUTOFF = 0.1, 0.2, 4.0  # of the held-out loss, or as a part of it, and in standard errors
 LEAST_FAMILY = 0.1  # of all coordinates, to be a hierarchy
@@ -165,10 +166,16 @@ def _leans_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, own: np.ndar
     """Which coordinates shift those of the numbers `own` (m,), whose gradients are r (n, m) and their sizes `log_force2`, (n, m) or (n, 1).
 
     With the force rescaled to one size, −r e^a is linear in (u_i − Σ B u_k) e^−a and, where data say something of it by themselves,
-    in u_i e^a and e^a. All at once: a step of one costs little more than its calls.
+    in u_i e^a and e^a. Many at once: a step of one costs little more than its calls.
     """
+    at_once, sizes = max(1, AT_ONCE // len(u)), np.broadcast_to(log_force2, r.shape)
+    parts = [slice(first, first + at_once) for first in range(0, len(own), at_once)]
+    return [found for part in parts for found in _some_lean_on(u, r[:, part], sizes[:, part], own[part], left)]
+
+
+def _some_lean_on(u: np.ndarray, r: np.ndarray, log_force2: np.ndarray, own: np.ndarray, left: np.ndarray) -> list[list[int]]:
     stiff = np.exp(np.clip(0.5 * (log_force2 - np.median(log_force2, axis=0)), -4, 4))  # e^−a
-    stiff = np.ascontiguousarray(np.broadcast_to(stiff, r.shape).T)  # one row a child, here and below
+    stiff = np.ascontiguousarray(stiff.T)  # one row a child, here and below
     weight, mine = 1 / stiff, u[:, own].T
     y = -r.T * weight
     cut = 3 * np.median(np.abs(y), axis=1, keepdims=True)

@@ -3,13 +3,12 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 
 from ..errors import InputError, whole_dimension
 from .axes import Axes, axes_of
@@ -160,7 +159,7 @@ class Target:
 
     def _traced(self, arguments):
         program, result = jax.make_jaxpr(passing(self.logdensity), return_shape=True)(*arguments)
-        jax.eval_shape(jaxpr_as_fun(program), *jax.tree.leaves(arguments))  # fails where widths do not fit
+        jax.eval_shape(_computed(program), *jax.tree.leaves(arguments))  # fails where widths do not fit
         return program, result
 
     def _check(self) -> None:
@@ -185,7 +184,7 @@ class Target:
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise InputError(f"logdensity must return a real number, got dtype {result.dtype}")
         try:
-            jax.eval_shape(jax.grad(lambda *leaves: jaxpr_as_fun(program)(*leaves)[0]), *jax.tree.leaves(arguments))
+            jax.eval_shape(jax.grad(lambda *leaves: _computed(program)(*leaves)[0]), *jax.tree.leaves(arguments))
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
@@ -194,6 +193,11 @@ class Target:
         if self.constrain is not None and self.shapes:
             seen = with_own_constants(lambda x, data: flat_values(self.parameters(x, data)))
             afresh(lambda: jax.eval_shape(seen, point, self.data))
+
+
+def _computed(program: Any) -> Callable:
+    """What a traced function computes, as a function of the leaves of its arguments."""
+    return partial(jax.core.eval_jaxpr, program.jaxpr, program.consts)
 
 
 def as_target(target, dim: int) -> Target:

@@ -75,7 +75,7 @@ class Engine:
         self._data = self._place.data(target.data, self.dtype)
         self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         alone = self._place.mesh is None and jax.default_backend() == "cpu"
-        self._stepwise = kernel.stepwise and alone and chains * target.dim <= STEPWISE_NUMBERS
+        self._stepwise = kernel.stepwise and _can_step(kernel) and alone and chains * target.dim <= STEPWISE_NUMBERS
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
@@ -85,8 +85,9 @@ class Engine:
         """The same for chains that have arrived, and go over to the kernel for such chains."""
         other = copy(self)
         other.kernel = self.kernel.exploring(self.target.dim)
+        other._stepwise = self._stepwise and _can_step(other.kernel)
         other._noise, other._block = self._noise.under(other.kernel), self._block_of(other.kernel)
-        other._programs, other._safe = self._programs._replace(advance=self._compiled(other.kernel).advance), {}
+        other._programs, other._safe = self._programs._replace(advance=other._compiled(other.kernel).advance), {}
         return other
 
     def _compiled(self, kernel: Kernel) -> Programs:
@@ -151,8 +152,9 @@ class Engine:
 
     def _on_host(self, change: Callable[..., Sequence[np.ndarray]], metric: Metric, point: Point) -> Point:
         """All chains in other coordinates, by NumPy, and back on the devices; without a slope there, the gradient stands for it."""
-        changed = change(metric, *(self.host(part).astype(float) for part in point[:3]))
-        return Point(*(self._place.across(part, self.dtype) for part in (*changed, changed[2])[:4]))
+        with np.errstate(all="ignore"):  # what is not finite stays so
+            changed = change(metric, *(self.host(part).astype(float) for part in point[:3]))
+            return Point(*(self._place.across(part, self.dtype) for part in (*changed, changed[2])[:4]))
 
     def fetched(self, chains: Chains) -> Chains:
         """The chains as NumPy arrays on the host."""
@@ -224,7 +226,7 @@ class Engine:
         """One block of a lane."""
         noise = lane.draw(length) if lane.noise is None else lane.noise
         lane.chains, told = program(lane.chains, length, noise, metric, lane.anchor, lane.membership, self._data)
-        lane.noise = lane.draw(following) if following else None  # while the program runs
+        lane.noise = lane.draw(following) if following else None  # while a compiled program runs
         return Told.read(np.asarray(told, float)[:length])
 
     @cached_property
@@ -300,6 +302,11 @@ class Engine:
 
     def _watch(self):
         return watch_compiling(self.meter)
+
+
+def _can_step(kernel: Kernel) -> bool:
+    """On the host: for all chains at once, and with gradients, which are evaluated there with every density."""
+    return kernel.rowwise and kernel.uses_gradient
 
 
 def _largest_rho2(moments: np.ndarray, chains: int) -> np.ndarray:

@@ -56,8 +56,8 @@ class Told(NamedTuple):
 
 
 class Programs(NamedTuple):
-    evaluate: Any  # compiled functions
-    advance: Any
+    evaluate: Any  # a compiled function
+    advance: Any  # another, or one that steps on the host
 
 
 def density_of(target: Target) -> Callable:

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 from threadpoolctl import threadpool_limits
 
-_limits: list[threadpool_limits] = []  # one for each that is open, in whatever thread
+_limits: list[threadpool_limits] = []  # one for each that was opened since none was, in whatever thread
+_open = [0]  # so many are
 _lock = threading.Lock()
 
 
@@ -17,18 +18,18 @@ _lock = threading.Lock()
 def one_blas_thread() -> Iterator[None]:
     """While open, NumPy and SciPy multiply matrices in one thread: small ones take longer where two wait for each other.
 
-    It holds for the whole process. The last of several that are open at once puts back what the first has found.
+    It holds for the whole process. The last of several that are open at once puts back what they have found, that of the first last.
     """
     with _lock:
         _limits.append(threadpool_limits(1, "blas"))
+        _open[0] += 1
     try:
         yield
     finally:
         with _lock:
-            first = _limits[0]
-            if len(_limits) == 1:
-                first.restore_original_limits()
-            _limits.pop()
+            _open[0] -= 1
+            while _limits and not _open[0]:
+                _limits.pop().restore_original_limits()
 
 
 @contextmanager
