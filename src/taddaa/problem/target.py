@@ -1,6 +1,7 @@
 """What is being approximated: a log density on R^d, with the user's names and scale."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -150,19 +151,22 @@ class Target:
             raise InputError(f"names must hold one label for each of constrain's {len(labels)} values, got {len(self.names)}")
         return tuple(self.names)
 
-    def check(self) -> None:
-        """Trace the log density once for data of these shapes, without running it, and refuse what cannot work."""
+    def check(self) -> int:
+        """Trace the log density once for data of these shapes, without running it, and refuse what cannot work.
+
+        Returned is how many numbers are in the largest array that it makes of a vector.
+        """
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self.data)):
             raise InputError(f"logdensity or data uses {TRACED}")
         shapes = [(jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves(self.data)]
-        self.compiled(("checked", str(shapes)), self._check)
+        return self.compiled(("checked", str(shapes)), self._check)
 
     def _traced(self, arguments):
         program, result = jax.make_jaxpr(passing(self.logdensity), return_shape=True)(*arguments)
         jax.eval_shape(_computed(program), *jax.tree.leaves(arguments))  # fails where widths do not fit
         return program, result
 
-    def _check(self) -> None:
+    def _check(self) -> int:
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
         arguments = (point,) if self.data is None else (point, self.data)
         try:
@@ -193,6 +197,21 @@ class Target:
         if self.constrain is not None and self.shapes:
             seen = with_own_constants(lambda x, data: flat_values(self.parameters(x, data)))
             afresh(lambda: jax.eval_shape(seen, point, self.data))
+        return _largest_array(program.jaxpr, program.jaxpr.invars[:1])
+
+
+def _largest_array(program: Any, variables: Sequence[Any]) -> int:
+    """How many numbers are in the largest of a traced function that depends on these of its variables (in what it calls: on any)."""
+    moving, largest = {id(variable) for variable in variables}, 1
+    for equation in program.eqns:
+        if moving.isdisjoint(id(variable) for variable in equation.invars):
+            continue
+        moving.update(id(variable) for variable in equation.outvars)
+        called = [part for value in equation.params.values() for part in (value if isinstance(value, (tuple, list)) else (value,))]
+        inner = [getattr(part, "jaxpr", part) for part in called]
+        sizes = [math.prod(getattr(variable.aval, "shape", ())) for variable in equation.outvars]
+        largest = max(largest, *sizes, *(_largest_array(part, part.invars) for part in inner if hasattr(part, "eqns")))
+    return largest
 
 
 def _computed(program: Any) -> Callable:

@@ -268,6 +268,21 @@ def test_where_steps_are_on_the_host(kernel, dim, stepwise):
     assert engine._stepwise == stepwise
 
 
+def test_large_data_have_a_compiled_loop():
+    """Only arrays that depend on the parameters count, also those inside of functions that are called."""
+    few, many = (np.ones((rows, 2)) for rows in (2000, 50_000))
+    within = jax.jit(lambda x, y: jnp.sum(jax.nn.softplus(y @ x)))
+    for data, logdensity, largest in (
+        (few, lambda x, y: -jnp.sum((y @ x) ** 2), 2000),
+        (many, lambda x, y: -jnp.sum((y @ x) ** 2), 50_000),
+        (many, lambda x, y: -jnp.sum((jnp.sum(jnp.sqrt(y) + 1, axis=0) * x) ** 2), 2),
+        (many, lambda x, y: -within(x, y), 50_000),
+    ):
+        target = Target(logdensity, dim=2, data=data)
+        assert target.check() == largest
+        assert Engine(target, Relay(), 100, 0, "float32", Meter(), 2)._stepwise == (largest < 20_000)
+
+
 def test_large_data_is_an_argument_and_no_constant():
     with jax.enable_x64(True):
         data = np.random.default_rng(0).standard_normal((2000, 5))

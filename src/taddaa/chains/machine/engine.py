@@ -32,6 +32,9 @@ from .threads import mapping, may_run_twice_at_once
 from .viewer import Viewer
 
 BLOCK_ITERATIONS = 40
+# Numbers in the largest array of an evaluation, up to which steps on the host do: the C library asks the system for larger ones anew
+# each time, which takes as long as the evaluation itself.
+STEPWISE_ARRAY = 2 * 10**6
 BLOCK_BYTES = 2**26  # of random numbers in a block, of which two are held: memory stays O(N d) in high dimension
 LARGE_ARRAYS = 10**6  # numbers, from which freed memory is given back at once
 THREADS_NUMBERS = 3 * 10**5  # in the chains' positions, up to which groups run in threads; larger programs fill all cores by themselves
@@ -75,7 +78,8 @@ class Engine:
         self._data = self._place.data(target.data, self.dtype)
         self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         alone = self._place.mesh is None and jax.default_backend() == "cpu"
-        self._stepwise = kernel.stepwise and _can_step(kernel) and alone and chains * target.dim <= STEPWISE_NUMBERS
+        few = alone and chains * target.dim <= STEPWISE_NUMBERS
+        self._stepwise = kernel.stepwise and _can_step(kernel) and few and chains * target.check() <= STEPWISE_ARRAY
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
