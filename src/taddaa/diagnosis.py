@@ -82,7 +82,7 @@ def diagnose(
         target.check()
         if jax.process_count() > 1:
             refuse_other_inputs(target, approximation, second, functionals, settings, seed, saved)
-        study = prepare(target, approximation, functionals, settings, seed, saved)
+        study = prepare(target, approximation, functionals, settings, seed, saved, certify=certify)
         walk = study.onward(study.begin(approximation, arm=0, progress=told), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again
             walk.round()
@@ -110,7 +110,7 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
     # A larger budget is asked for: what gradients allowed has been used.
     chains = there.settings.chains if there.settings.gradients is None else len(walk.starts)
     settings = replace(there.settings, budget=budget, gradients=None, chains=chains)
-    plan = settings.plan(walk.engine.target.dim)
+    plan = replace(settings.plan(walk.engine.target.dim), early=walk.plan.early)
     if 2 * walk.iteration > plan.most_iterations:
         least = 2 * walk.iteration / plan.iterations
         raise InputError(f"budget must be at least {least:g} for the chains to go on from where they stand, got {budget!r}")
@@ -118,8 +118,7 @@ def resumed(report: Report, budget: float, progress: Callable[[Progress], None] 
         old = walk.engine
         walk.engine = Engine(old.target, settings.kernel, plan.chains, there.seed, settings.precision, Meter(), settings.groups)
         walk.engine.noise_state = old.noise_state
-        if walk.exploring:
-            walk.explore()
+        walk.use_kernel()
         cost = report.cost
         walk.engine.meter.resume(cost.gradients, cost.programs, cost.seconds_compiling, cost.seconds_running + cost.seconds_compiling)
         walk.plan, walk.on_progress, walk.save = plan, told, lambda walk: None

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,22 @@ MOST_CHAINS = 2**53  # beyond which even counting them is inexact
 
 @dataclass(frozen=True)
 class Plan:
-    """N chains, T iterations of the first round, and the most iterations that the budget allows."""
+    """N chains, T iterations, and the most that the budget allows; half of T first, where a run may end early."""
 
     chains: int
     iterations: int
     most_iterations: int
+    early: int = 0  # iterations of the early round; none if 0
+
+    def goal(self, rounds: int) -> int:
+        """Where the round ends that comes after so many: at T/2 (if there is an early one), T, 2T, 4T, …"""
+        if self.early and rounds == 0:
+            return self.early
+        return self.iterations * 2 ** self.full(rounds)
+
+    def full(self, rounds: int) -> int:
+        """Of so many rounds, those but the early one."""
+        return rounds - (self.early > 0)
 
     @property
     def in_words(self) -> str:
@@ -70,7 +81,7 @@ def within(gradients: int, plan: Plan, fewest: int, each: int, beside: Callable[
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if needed(middle) <= gradients else (low, middle)
-    return Plan(low, plan.iterations, min(plan.most_iterations, (gradients - beside(low)) // (each * low)))
+    return replace(plan, chains=low, most_iterations=min(plan.most_iterations, (gradients - beside(low)) // (each * low)))
 
 
 def iterations_for(kernel: Kernel, dim: int) -> int:

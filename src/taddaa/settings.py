@@ -9,7 +9,7 @@ import numpy as np
 from .errors import InputError, kindly
 from .moves.kernel import HMC, Barker, Relay, as_kernel
 from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
-from .plan import LOOKS, MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
+from .plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
 from .problem.functional import VARIANCE_INTERVALS
 
 LEAST_CHAINS = 10
@@ -34,7 +34,8 @@ class Settings:
         mean_tolerance, variance_tolerance: errors that do not matter, in standard deviations and in log variance. A row whose error
             surely is smaller is *within tolerance*; the number of chains is planned for plain intervals of this half-width.
         chains: the number N of chains; planned from the tolerances if None.
-        iterations: the number T of iterations before the first look; planned from kernel and dimension if None.
+        iterations: the number T of iterations before the first look; if None, planned from kernel and dimension, and the default kernel's
+            chains end at half of it where nothing is slow and nine tenths of what is asked are decided.
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
         gradients: the most that a diagnosis may evaluate in all, or None. It is kept: chains are planned fewer (not below 50), and run on
             only as far as the rest pays for.
@@ -125,7 +126,7 @@ class Settings:
     def plan(self, dim: int) -> Plan:
         """N and T for a target of this dimension."""
         iterations = self.iterations or iterations_for(self.kernel, dim)
-        plan = Plan(self.planned_chains, iterations, int(self.budget * iterations))
+        plan = Plan(self.planned_chains, iterations, int(self.budget * iterations), self._early(iterations, dim))
         if self.gradients is None:
             return plan
         fewest = plan.chains if self.chains else min(FEWEST_CHAINS, plan.chains)
@@ -140,6 +141,14 @@ class Settings:
             return pilots + trials + chains * (1 + looks) + GRADIENTS_CHECKED
 
         return within(self.gradients, plan, fewest, each, beside)
+
+    def _early(self, iterations: int, dim: int) -> int:
+        """Half of T, where chains that have arrived go over to longer steps, and sharper intervals and all checks tell whether they may end."""
+        if self.iterations is not None or self.interval != "stein" or self.checks != "all":
+            return 0
+        onward, half = self.kernel.exploring(dim), iterations // 2
+        enough = half - half // 2 >= FEWEST_LOOKS * onward.gradients_per_iteration
+        return half if onward is not self.kernel and enough else 0
 
 
 def with_tolerance(settings: Settings, tolerance: Any) -> Settings:

@@ -27,11 +27,13 @@ from .verdict.checks.registry import SETS, examine, failures, too_narrow, worth_
 from .verdict.checks.run import Run
 from .verdict.first_look import LEAST
 from .verdict.gradients import gradients_agree
-from .verdict.judgement import Judgement, Tolerance, judge
+from .verdict.judgement import Judgement, Tolerance, decided, judge
 from .verdict.questions import Questions
 from .verdict.sharpening import gather
 
 DISAGREE = "the gradient does not agree with finite differences of the log density, so intervals are plain"
+EARLY_SHARE = 1 / 8  # of α, for a look at T/2: few rows more than are decided there anyway would be with half of it
+DECIDED = 0.9  # of the rows, for a run to end there
 
 
 @dataclass
@@ -49,7 +51,8 @@ class Study:
     gradients_agree: bool = True  # with the log density, at the starts
 
     def __post_init__(self):
-        self.questions = self.questions.at_strictest(self.level(self.most_looks))
+        looks = [self.most_looks] + [0] * bool(self.plan.early)
+        self.questions = self.questions.at_strictest(max(self.level(look) for look in looks))
 
     def begin(self, approximation: Approximation, arm: int, progress: Callable[[Progress], None] | None) -> Walk:
         """Draw starts and pilots, and find a metric and a first step from the pilots."""
@@ -105,6 +108,7 @@ class Study:
             same = identity(self.approximation, self.settings, self.seed, self.questions, walk)
             walk.save = lambda walk: self.saved.save(walk, arm, same)
             if self.saved.resume(walk, arm, same):
+                self.plan = walk.plan
                 return walk
         walk.open()
         return walk
@@ -130,14 +134,18 @@ class Study:
         settings = self.settings
         return Tolerance(settings.mean_tolerance, settings.variance_tolerance) if settings.checks == "all" else None
 
-    def level(self, looks: int) -> float:
-        """Each interval's own level: look r of at most R may spend α/2^r (the last what is left), shared by all rows."""
+    def level(self, look: int) -> float:
+        """Each interval's own level: an early look may spend α/8, and look r of at most R α/2^r of the rest (the last what is left), shared by
+        all rows."""
         if not self.settings.simultaneous:
             return self.settings.level
-        return 1 - (1 - self.settings.level) / 2 ** min(looks, self.most_looks - 1) / self.questions.rows
+        early = EARLY_SHARE if self.plan.early else 0.0
+        share = early if look == 0 else (1 - early) / 2 ** min(look, self.most_looks - 1)
+        return 1 - (1 - self.settings.level) * share / self.questions.rows
 
     @property
     def most_looks(self) -> int:
+        """From T on."""
         return 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
 
     def look(self, walk: Walk) -> tuple[Judgement, list[Check], bool]:
@@ -149,15 +157,22 @@ class Study:
         run: Run | None = None
         for sharpen in (False, True):
             judgement = self.judge(walk, sharpen)
-            run = Run(walk, self.questions, judgement, self.level(walk.rounds)) if run is None else run.judged(judgement)
+            run = Run(walk, self.questions, judgement, self.level(walk.full_rounds)) if run is None else run.judged(judgement)
             checks = examine(run, SETS[self.settings.checks])
-            onward = (not last and walk.newly_bent) or worth_running_on(checks, walk.rounds, walk.noted)
+            onward = (not last and walk.newly_bent) or worth_running_on(checks, walk.full_rounds, walk.noted)
             if not (onward or last or sharpen):
                 onward = too_narrow(checks) and walk.could_be_straightened
+            if sharpen and walk.full_rounds == 0:
+                onward = onward or not self.may_end_early(walk, judgement, checks)
             onward = bool(agreed(onward))
             if onward and not last:
                 break
         return judgement, checks, onward
+
+    def may_end_early(self, walk: Walk, judgement: Judgement, checks: list[Check]) -> bool:
+        """Half of the planned way is enough where one step suits all chains, no check fails, and nearly all is decided."""
+        known = decided(self.questions, judgement, self.tolerance)
+        return walk.exploring and all(check.passed for check in checks) and bool(known.mean() >= DECIDED)
 
     def walk_on(self, walk: Walk) -> tuple[Judgement, list[Check]]:
         """From the end of a round, while quantities move and the budget allows."""
@@ -170,7 +185,7 @@ class Study:
 
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:
         evidence = gather(walk, self.questions) if sharpen and self.settings.interval == "stein" and self.gradients_agree else None
-        return judge(self.questions, walk.seen.late_quantities, self.level(walk.rounds), self.tolerance, evidence)
+        return judge(self.questions, walk.seen.late_quantities, self.level(walk.full_rounds), self.tolerance, evidence)
 
     def compare_arms(self, walk: Walk, judgement: Judgement, second: Approximation, progress) -> tuple[Check, Walk | None]:
         """A second arm from other starts, as long as the first; none if it could not start."""
@@ -181,7 +196,7 @@ class Study:
         arm = self.onward(begun, arm=1)
         while arm.rounds < walk.rounds:
             arm.round()
-        return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.rounds), arm)), arm
+        return ArmsAgree().examine(Run(walk, self.questions, judgement, self.level(walk.full_rounds), arm)), arm
 
     def certify(self, arms: list[Walk], judgement: Judgement, progress) -> Certified:
         """Pairs of the chains of all arms: with other starts, they show whether all came to the same place."""
@@ -192,8 +207,12 @@ class Study:
         return certified_by_pairs(run, arms, self.seed, settings.level, self.tolerance, sharpen=sharpen, progress=progress)
 
 
-def prepare(target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint) -> "Study":
+def prepare(
+    target: Target, approximation: Approximation, functionals, settings: Settings, seed: int, saved: Checkpoint, *, certify: bool
+) -> "Study":
     plan = settings.plan(target.dim)
+    if certify:  # pairs go on from where chains have come at T, and may cost a share of what that did
+        plan = replace(plan, early=0)
     engine = Engine(target, settings.kernel, plan.chains, seed, settings.precision, Meter(), settings.groups)
     rng = np.random.default_rng([seed, 0])
     with np.errstate(over="ignore", divide="ignore"):  # an approximation of such a scale is refused in words, with its draws

@@ -12,8 +12,9 @@ from scipy import stats
 from scipy.special import log_expit
 
 from known import KNOWN, run_chains
-from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity
+from taddaa import HMC, MALA, RWMH, Barker, Draws, Fisher, FromApproximation, Identity, Relay
 from taddaa.moves.kernel import KERNELS, Noise, Point, as_kernel, metropolis
+from taddaa.moves.metric import Diagonal
 
 FACTORS = {
     "identity": np.eye(2),
@@ -455,3 +456,29 @@ def test_constants_of_the_paper(kernel, acceptance, steps):
     for dim, step in steps.items():
         assert chosen.initial_step(dim) == pytest.approx(step)
     assert chosen.gradients_per_iteration == (10 if kernel == "hmc" else 1)
+
+
+def over_one_proposal(kernel, dim=10, chains=200, proposals=60):
+    """Correlations of the values and of the squares of a standard Gaussian, with a step that has been adapted."""
+    from taddaa import Target
+    from taddaa.chains.machine.engine import Engine
+    from taddaa.chains.machine.meter import Meter
+
+    starts, metric, path = np.random.default_rng(0).standard_normal((chains, dim)), Diagonal(np.ones(dim)), []
+    with jax.enable_x64(True):
+        engine = Engine(Target(lambda x: -0.5 * jnp.sum(x**2), dim), kernel, chains, 0, "float64", Meter(), 1)
+        moved = engine.start(starts, metric, kernel.arrived_step(dim))
+        for _ in range(proposals):
+            moved, _ = engine.advance(moved, metric, starts, 1)
+            path.append(engine.host(engine.flat(moved, metric).position))
+    late = np.array(path[proposals // 2 :])
+    return tuple(np.corrcoef(part[:-1].ravel(), part[1:].ravel())[0, 1] for part in (late, late**2))
+
+
+def test_a_quarter_of_a_turn_forgets_squares_and_half_a_turn_does_not():
+    """With nothing but the acceptance to hold it, the step grows until trajectories come out on the other side of the centre."""
+    kernel = Relay().exploring(10)
+    value, square = over_one_proposal(kernel)
+    assert abs(value) < 0.3 and square < 0.25
+    value, square = over_one_proposal(HMC(leapfrog=kernel.leapfrog))
+    assert value < -0.1 and square > 0.5

@@ -155,7 +155,7 @@ def test_a_tolerance_that_is_none_is_refused(wrong):
 
 def test_checks_say_where_their_value_should_lie():
     said = {check.name: measured(check) for check in demo_report().checks}
-    assert said["acceptance"].endswith(", should be 0.33 to 0.83 (share of proposals accepted)")
+    assert said["acceptance"].endswith(", should be 0.33 to 1.0 (share of proposals accepted)")
     assert said["forgot the start"].endswith(", should be below 0.10 (ρ² with the start)")
     assert said["near the posterior"].endswith(", should be below 140 (rise of the log density on the way)")
     assert measured(Check("unknown", False, 3.0, 0.0, "")) == "3.0, should be 0"

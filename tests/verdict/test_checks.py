@@ -14,6 +14,7 @@ from taddaa.verdict.checks.registry import failures, worth_running_on
 from taddaa.verdict.checks.run import Run
 from taddaa.verdict.checks.settled import (
     FAR,
+    FORGOTTEN,
     LEFT,
     SLOWEST,
     _ends,
@@ -273,13 +274,15 @@ def ar1(rng, memory, chains=300):
 def test_what_chains_remember_over_half_a_round(memory):
     """The mean of several is under the truth by 2.5 standard errors, and over half of it."""
     rng = np.random.default_rng(1)
-    assert 0.5 < np.mean([remembered(ar1(rng, memory)) for _ in range(20)]) / memory**8 < 0.9
+    assert 0.5 < np.mean([remembered(ar1(rng, memory))[0] for _ in range(20)]) / memory**8 < 0.9
+    assert 1.1 < np.mean([remembered(ar1(rng, memory))[1] for _ in range(20)]) / memory**8 < 1.6
 
 
 def test_what_forgets_is_not_said_to_remember():
     rng = np.random.default_rng(2)
-    assert np.mean([remembered(ar1(rng, 0.0)) > 0 for _ in range(400)]) < 0.03
-    assert np.all(remembered(np.ones((20, 16, 2))) == 0)  # a constant has nothing to remember
+    assert np.mean([remembered(ar1(rng, 0.0))[0] > 0 for _ in range(400)]) < 0.03
+    assert np.mean([remembered(ar1(rng, 0.0))[1] < FORGOTTEN for _ in range(400)]) > 0.97
+    assert np.all(remembered(np.ones((20, 16, 2)))[0] == 0)  # a constant has nothing to remember
 
 
 def test_only_what_clearly_failed_before_can_have_stalled():
@@ -287,7 +290,15 @@ def test_only_what_clearly_failed_before_can_have_stalled():
 
     def settled(value, cutoff=3.0):
         return SimpleNamespace(
-            name="settled", value=value, cutoff=cutoff, passed=value <= cutoff, more_iterations=True, slow_for_good=False, only_zero=False
+            name="settled",
+            value=value,
+            cutoff=cutoff,
+            passed=value <= cutoff,
+            rows=None,
+            each=None,
+            more_iterations=True,
+            slow_for_good=False,
+            only_zero=False,
         )
 
     assert failures([settled(2.0)]) == failures([settled(3.0 + 1e-9)]) == {}
@@ -302,7 +313,7 @@ class Far:
         count = len(come)
         self.summaries = np.broadcast_to(np.array([come, np.ones(count)]), (17, 2, count))
         self.judgement = SimpleNamespace(reference=np.zeros(count), unit=np.ones(count))
-        self.walk, self.momentless = SimpleNamespace(rounds=rounds), np.isin(np.arange(count), momentless)
+        self.walk, self.momentless = SimpleNamespace(full_rounds=rounds), np.isin(np.arange(count), momentless)
         group = SimpleNamespace(columns=np.arange(count), rows=np.arange(count))
         self.questions = SimpleNamespace(groups=[group], per_row=lambda each: each)
         self.seen = SimpleNamespace(snapshots=[SimpleNamespace(quantities=np.zeros((3, count)))])
@@ -376,7 +387,7 @@ class SomeRows:
         estimates = np.linspace(*np.array(ends, float).T, 17)
         self.summaries = np.stack([estimates, np.ones_like(estimates)], axis=1)
         self.judgement = SimpleNamespace(reference=np.full(len(ends), -7.0), unit=np.ones(len(ends)))
-        self.walk = SimpleNamespace(rounds=rounds)
+        self.walk = SimpleNamespace(full_rounds=rounds)
         self.momentless = np.isin(np.arange(len(ends)), momentless)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taddaa.verdict.checks.check import Check, Checker, Silences
-from taddaa.verdict.checks.registry import ALL, NAMED, caveats, condemning, examine, question, remedies, worth_running_on
+from taddaa.verdict.checks.registry import ALL, NAMED, caveats, condemning, examine, failures, question, remedies, worth_running_on
 from taddaa.verdict.outcome import verdicts
 
 
@@ -75,6 +75,21 @@ def test_what_does_not_lessen_is_not_waited_for():
     assert worth_running_on([memory], 2, {memory.name: memory.value})
     assert not worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 1.0})
     assert worth_running_on([memory, result("settled")], 3, {memory.name: memory.value, "settled": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "onward"),
+    [
+        (10, 10, False),  # as many of a hundred rows move as before, whatever the largest drift is
+        (10, 8, True),
+        (80, 80, True),  # all are on their way: what they drift tells how they get on
+    ],
+)
+def test_some_rows_that_go_on_moving_are_not_waited_for(before, now, onward):
+    moving = lambda count, value: result("settled", value=value, rows=tuple(range(count)), each=(0.0,) * 100)  # noqa: E731
+    assert worth_running_on([moving(now, 4.0)], 3, failures([moving(before, 8.0)])) == onward
+    assert worth_running_on([moving(now, 4.0)], 2, failures([moving(before, 8.0)]))
+    assert not worth_running_on([moving(now, 8.0)], 3, failures([moving(before, 8.0)]))
 
 
 def test_a_stored_check_that_is_not_known_is_passed_over():

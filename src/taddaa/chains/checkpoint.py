@@ -11,6 +11,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,22 @@ from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 6
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 7
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
-WALKED = ("metric", "iteration", "proposals", "proposals_before", "rounds", "under_way", "traces", "snapshots", "path", "noted")
+WALKED = (
+    "metric",
+    "iteration",
+    "proposals",
+    "proposals_before",
+    "rounds",
+    "under_way",
+    "exploring",
+    "traces",
+    "snapshots",
+    "path",
+    "noted",
+)
 START_AGAIN = "or delete it to start again"
 
 
@@ -55,8 +68,9 @@ class Checkpoint:
                 f"give the same inputs as before, name another file, {START_AGAIN}"
             )
         _refuse_misfit(saved, walk)
+        walk.plan = replace(walk.plan, early=saved["walk"]["early"])  # with which its rounds are counted
         started = saved["walk"]["rounds"] - (not saved["walk"]["under_way"])
-        furthest = walk.plan.iterations * 2 ** max(started, 0)
+        furthest = walk.plan.goal(max(started, 0))
         if furthest > max(walk.plan.most_iterations, walk.plan.iterations):
             raise InputError(
                 f"checkpoint={self.path} holds a run towards {furthest} iterations, more than the {walk.plan.most_iterations} that "
@@ -64,8 +78,7 @@ class Checkpoint:
             )
         for name in WALKED:
             setattr(walk, name, saved["walk"][name])
-        if saved["walk"]["exploring"]:
-            walk.explore()
+        walk.use_kernel()
         walk.chains = walk.engine.placed(saved["walk"]["chains"])
         walk.engine.noise_state = saved["noise"]
         walk.engine.meter.resume(**saved["meter"])
@@ -74,7 +87,7 @@ class Checkpoint:
         """All arms so far, this one as it stands now."""
         if self.path is None:
             return
-        walked = {name: getattr(walk, name) for name in (*WALKED, "exploring")}
+        walked = {**{name: getattr(walk, name) for name in WALKED}, "early": walk.plan.early}
         record = {
             "identity": identity,
             "walk": {**walked, "chains": walk.engine.fetched(walk.chains)},
@@ -208,8 +221,8 @@ def _refuse_misfit(saved: dict[str, Any], walk: Walk) -> None:
     _refuse_unlike(walked["chains"], chains, "chains")
     _refuse_unlike(saved["noise"], walk.engine.noise_state, "noise")
     _refuse_unlike(saved["meter"], walk.engine.meter.so_far(), "meter")
-    counts = [walked[name] for name in ("iteration", "proposals", "proposals_before", "rounds", "under_way", "exploring")]
-    _refuse_unlike(counts, [0, 0, 0, 0, False, False], "iteration")
+    counts = [walked[name] for name in ("iteration", "proposals", "proposals_before", "rounds", "early", "under_way", "exploring")]
+    _refuse_unlike(counts, [0, 0, 0, 0, 0, False, False], "iteration")
     _refuse_unlike(walked["snapshots"], [walk.origin] * max(len(walked["snapshots"]), 1), "snapshots")
     _refuse_unlike(walked["path"], [Waypoint(0, per_row, per_row, per_quantity)] * len(walked["path"]), "path")
     for trace in walked["traces"]:

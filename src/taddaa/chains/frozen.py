@@ -41,7 +41,7 @@ class Frozen:
     @property
     def spacing(self) -> int:
         """Iterations between states that are kept."""
-        return max(self.walk.iteration // SEGMENTS, 1)
+        return max(self.walk.iteration, self.walk.plan.iterations) // SEGMENTS or 1
 
     def places(self, positions: np.ndarray) -> np.ndarray:
         """Rows in the user's flat space."""

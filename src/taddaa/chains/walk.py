@@ -88,14 +88,15 @@ class Walk:
         self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
         self.path: list[Waypoint] = []
         self.exploring = False  # by the kernel for chains that have arrived
+        self._on_the_way = self.engine.kernel  # until then
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
         self._edge_at: tuple[int, bool] = (-1, False)  # the iteration at which it was last asked, and the answer
         self._better_at: tuple[int, Metric] = (-1, self.metric)
 
     def open(self) -> None:
-        """To T/2, learning the metric on the way."""
-        self._learn_on_the_way(OPENING, self.plan.iterations)
+        """To T/2, or before an early round to T/8, learning the metric on the way."""
+        self._learn_on_the_way(OPENING[:1] if self.plan.early else OPENING, self.plan.iterations)
         self.snapshots = self.snapshots[-1:]
         self.save(self)
 
@@ -108,7 +109,7 @@ class Walk:
                 self._learn()
 
     def round(self) -> None:
-        """As far again as the chains have come (to T, 2T, 4T, …), with snapshots on the way.
+        """As far again as the chains have come (to T/2 or T at first, then 2T, 4T, …), with snapshots on the way.
 
         A resumed walk may be under way already; what is behind it is passed over.
         """
@@ -116,7 +117,7 @@ class Walk:
             was_bent, begun = isinstance(self.metric, Bent), self.iteration
             if self.rounds > 0:
                 self._learn()
-            if isinstance(self.metric, Bent) and not was_bent:
+            if isinstance(self.metric, Bent) and not was_bent and self.full_rounds > 0:
                 # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
                 self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
@@ -153,7 +154,12 @@ class Walk:
     @property
     def _goal(self) -> int:
         """Where the round ends."""
-        return self.plan.iterations * 2**self.rounds
+        return self.plan.goal(self.rounds)
+
+    @property
+    def full_rounds(self) -> int:
+        """Finished, but for the early one: 0 at its end, 1 at T, 2 at 2T, …"""
+        return self.plan.full(self.rounds)
 
     def _walk_to(self, iteration: int) -> None:
         """As far as whole proposals go; a trajectory counts as its gradients, so that an iteration costs the same before and after."""
@@ -184,7 +190,7 @@ class Walk:
 
         Not where the map still gains little, or nothing any more: then it has opened nothing that was closed to them.
         """
-        if not isinstance(self.metric, Bent) or self.rounds != 1:
+        if not isinstance(self.metric, Bent) or self.full_rounds > 1:
             return False
         better = self._better_metric()
         return isinstance(better, Bent) and float(better.bend.gain) >= LEAST_GAIN
@@ -233,18 +239,27 @@ class Walk:
             self.chains = self.engine.with_steps(self.chains, np.minimum(self.engine.host(self.chains.log_step), longest))
 
     def _go_over(self) -> None:
-        """To the kernel for chains that have arrived, if they have, and the round is long enough for it."""
-        kernel = self.engine.kernel.exploring(self.starts.shape[1])
-        if self.exploring or kernel is self.engine.kernel or self._goal - self.iteration < FEWEST_LOOKS * kernel.gradients_per_iteration:
-            return
-        if agreed(self._one_step_fits()):
-            self.explore()
-            step = np.log(self.engine.kernel.arrived_step(self.starts.shape[1]))
-            self.chains = self.engine.with_steps(self.chains, step)._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
+        """To the kernel for chains that have arrived, if they have, and the round is long enough for it.
 
-    def explore(self) -> None:
-        self.exploring = True
-        self.engine = self.engine.exploring()
+        After an early round it is asked again: on their way they may have met what they had not when they went over.
+        """
+        dim, kernel = self.starts.shape[1], self._on_the_way.exploring(self.starts.shape[1])
+        if kernel is self._on_the_way or self._goal - self.iteration < FEWEST_LOOKS * kernel.gradients_per_iteration:
+            return
+        if self.exploring and self.full_rounds != 0:
+            return
+        fits = bool(agreed(self._one_step_fits()))
+        if fits != self.exploring:
+            self.exploring = fits
+            self.use_kernel()
+            step = kernel.arrived_step(dim) if fits else self._on_the_way.initial_step(dim)
+            self.chains = self.engine.with_steps(self.chains, np.log(step))
+            self.chains = self.chains._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
+
+    def use_kernel(self) -> None:
+        """That for chains which have arrived or which have not, as they are."""
+        kernel = self._on_the_way
+        self.engine = self.engine.under(kernel.exploring(self.starts.shape[1]) if self.exploring else kernel)
 
     def _one_step_fits(self) -> bool:
         """Whether no chain that has arrived feels a force that a round target does not have: there, one step size does for all."""

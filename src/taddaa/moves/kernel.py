@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import InputError
 
 LEAST_LEAPFROG = 3  # steps of a trajectory; with fewer it is hardly better than a step of MALA
+QUARTER_TURN = math.pi / 2  # after which a whitened Gaussian is forgotten; after half a turn it is where it was, but for its sign
 
 
 class Point(NamedTuple):
@@ -82,6 +83,11 @@ class Kernel(ABC):
     def arrived_step(self, dim: int) -> float:
         """A first step for chains that are at the target, in coordinates where it is about round."""
         return self.initial_step(dim)
+
+    @property
+    def longest_step(self) -> float:
+        """That adaptation may come to."""
+        return math.inf
 
     def exploring(self, dim: int) -> "Kernel":
         """What the chains go over to once they have arrived at the target."""
@@ -159,11 +165,13 @@ class HMC(Kernel):
     """Hamiltonian Monte Carlo: `leapfrog` steps of size h with momentum N(0, I) in whitened space.
 
     `jitter` shortens each trajectory's step by a random factor from 1 − jitter to 1, without which a well-whitened
-    target lets all coordinates come back to their starts at the same time. The paper has none.
+    target lets all coordinates come back to their starts at the same time. The paper has none. `longest` is how far a trajectory may go
+    on average, h times its steps: an acceptance of 0.651 alone would let short ones go half a turn, which moves no square.
     """
 
     leapfrog: int = 10
     jitter: float = 0.5
+    longest: float = math.inf
     rowwise: ClassVar[bool] = True
     target_acceptance: ClassVar[float] = 0.651
     scaling: ClassVar[float] = 1 / 4
@@ -173,13 +181,19 @@ class HMC(Kernel):
             raise InputError(f"leapfrog must be a whole number from 1 to 10**6, got {self.leapfrog!r}")
         if isinstance(self.jitter, bool) or not isinstance(self.jitter, (int, float)) or not 0 <= self.jitter < 1:
             raise InputError(f"jitter must lie in [0, 1), got {self.jitter!r}")
+        if isinstance(self.longest, bool) or not isinstance(self.longest, (int, float)) or not self.longest > 0:
+            raise InputError(f"longest must be a positive number (infinite for trajectories of any length), got {self.longest!r}")
 
     @property
     def gradients_per_iteration(self):
         return self.leapfrog
 
+    @property
+    def longest_step(self):
+        return self.longest / (self.leapfrog * (1 - self.jitter / 2))
+
     def arrived_step(self, dim):
-        return 1.2 / dim**self.scaling
+        return min(1.2 / dim**self.scaling, self.longest_step)
 
     def uniforms(self, dim):
         return 1
@@ -204,13 +218,13 @@ class Relay(Barker):
     """Barker's kernel until the chains have arrived, then Hamiltonian trajectories.
 
     Barker's finds the way from wherever an approximation puts the chains; at the target, trajectories of a few steps make more of the
-    same number of gradients. They are about a quarter of a turn long, after which a whitened Gaussian is forgotten.
+    same number of gradients. They are at most a quarter of a turn long: nine tenths of them are accepted on a Gaussian, and in heavier tails steps have room to shrink.
     """
 
     stepwise: ClassVar[bool] = True
 
     def exploring(self, dim):
-        return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)))
+        return HMC(leapfrog=max(LEAST_LEAPFROG, round(1.1 * dim**HMC.scaling)), longest=QUARTER_TURN)
 
     @property
     def label(self):

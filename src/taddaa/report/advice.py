@@ -102,6 +102,8 @@ def _onward(report: "Report", failed: list[Check]) -> list[Advice]:
         return [Advice(ALL_CHECKS, words, _python(report, "taddaa.Settings()"), "taddaa run FILE.py")]
     if not waiting:
         return []
+    if any(check.slow_for_good for check in failed):
+        return []  # part of the target is too narrow, and neither more steps nor more chains help
     wide = [check for check in waiting if not check.more_iterations]
     if wide and len(wide) == len(waiting):
         return [_more_chains(report, wide)]

@@ -99,6 +99,19 @@ def judge(
     )
 
 
+def decided(questions: Questions, judgement: Judgement, tolerance: Tolerance | None) -> np.ndarray:
+    """Rows whose error surely does not matter, or surely is there and is known to the tolerance; and what cannot be known better."""
+    known = within(questions, *_centred(judgement.lower, judgement.upper), judgement.unit, tolerance)
+    return judgement.within | judgement.fixed | ((judgement.bound > 0) & known)
+
+
+def _centred(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of the same width about zero."""
+    with np.errstate(invalid="ignore"):
+        half = (upper - lower) / 2
+    return -half, half
+
+
 def within(questions: Questions, lower: np.ndarray, upper: np.ndarray, unit: np.ndarray, tolerance: Tolerance | None) -> np.ndarray:
     """Rows whose error, if it lies in these intervals, does not matter."""
     if tolerance is None:

@@ -141,7 +141,7 @@ def test_a_kernel_that_goes_over_to_any_other_has_a_program_for_it():
         target, starts = Target(known.logdensity, dim=2), known.sample(np.random.default_rng(0), 400)
         engine = Engine(target, Another(), 400, 0, "float64", Meter(), 2)
         chains, _ = engine.advance(engine.start(starts, metric, 0.5), metric, starts, 5)
-        after = engine.exploring()
+        after = engine.under(engine.kernel.exploring(engine.target.dim))
         chains, trace = after.advance(chains, metric, starts, 300)
         assert trace.acceptance[-100:].mean() == pytest.approx(MALA.target_acceptance, abs=0.05)
         moved = after.host(after.flat(chains, metric).position)
@@ -178,10 +178,11 @@ def test_chains_that_have_arrived_or_are_straightened_compile_nothing_more():
         engine = Engine(target, taddaa.Settings().kernel, 50, 0, "float64", meter, 2)
         starts, metric = np.random.default_rng(0).standard_normal((50, 3)), Dense(np.eye(3))
         chains, _ = engine.advance(engine.start(starts, metric, 0.5), metric, starts, 10)
-        programs, exploring, bent = meter.programs, engine.exploring(), Bent(some_bend(), np.eye(3))
+        programs, exploring, bent = meter.programs, engine.under(engine.kernel.exploring(engine.target.dim)), Bent(some_bend(), np.eye(3))
         chains, trace = exploring.advance(chains, metric, starts, 40)
         assert exploring.kernel.gradients_per_iteration == 3 and engine.kernel.gradients_per_iteration == 1
-        assert trace.acceptance[-10:].mean() == pytest.approx(0.651, abs=0.15)  # trajectories', to which the step is fitted
+        # Of trajectories, whose step is as long as it may be.
+        assert trace.acceptance[-10:].mean() > 0.8 and trace.log_step[-1] == pytest.approx(np.log(exploring.kernel.longest_step))
         exploring.advance(exploring.repoint(chains, metric, bent), bent, starts, 5)
         assert meter.programs == programs
 
@@ -247,7 +248,7 @@ def test_kernels_that_cannot_step_on_the_host_have_a_loop(kernel):
         starts, metric = np.random.default_rng(0).standard_normal((400, 2)), Dense(np.eye(2))
         engine = Engine(trap if isinstance(kernel, ToAWalk) else TARGET, kernel, 400, 0, "float64", Meter(), 2)
         chains, _ = engine.advance(engine.start(starts, metric, 0.5), metric, starts, 3)
-        after = engine.exploring()
+        after = engine.under(engine.kernel.exploring(engine.target.dim))
         assert engine._stepwise and not after._stepwise
         chains, trace = after.advance(chains, metric, starts, 200)
         assert trace.acceptance[-100:].mean() == pytest.approx(after.kernel.target_acceptance, abs=0.05)
@@ -336,7 +337,14 @@ def test_the_step_follows_the_acceptance():
     assert trace.log_step[0] == pytest.approx(np.log(3.0))
     expected = np.log(3.0) + np.cumsum((trace.acceptance - 0.234) / np.sqrt(np.arange(45) + 1))
     np.testing.assert_allclose(trace.log_step[1:], expected[:-1], rtol=1e-5)
-    assert float(adapt_step(0.0, 0.9, 3.0, 0.4)) == pytest.approx(0.25)
+    assert float(adapt_step(0.0, 0.9, 3.0, Barker())) == pytest.approx(0.25)
+
+
+def test_the_step_grows_no_further_than_a_quarter_of_a_turn():
+    kernel = HMC(leapfrog=4, jitter=0.5, longest=1.2)
+    assert kernel.longest_step == pytest.approx(0.4)  # 4 steps of it, shortened to three quarters on average
+    assert float(adapt_step(np.log(0.39), 0.9, 0.0, kernel)) == pytest.approx(np.log(0.4))
+    assert float(adapt_step(np.log(0.39), 0.5, 0.0, kernel)) == pytest.approx(np.log(0.39) - 0.151)
 
 
 def test_a_new_metric_restarts_the_steps_clock_and_renews_the_slopes():

@@ -85,10 +85,10 @@ class Engine:
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
         self._block = self._block_of(kernel)
 
-    def exploring(self) -> "Engine":
-        """The same for chains that have arrived, and go over to the kernel for such chains."""
+    def under(self, kernel: Kernel) -> "Engine":
+        """The same for chains that go over to another kernel."""
         other = copy(self)
-        other.kernel = self.kernel.exploring(self.target.dim)
+        other.kernel = kernel
         other._stepwise = self._stepwise and _can_step(other.kernel)
         other._noise, other._block = self._noise.under(other.kernel), self._block_of(other.kernel)
         other._programs, other._safe = self._programs._replace(advance=other._compiled(other.kernel).advance), {}

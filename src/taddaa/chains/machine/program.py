@@ -164,7 +164,7 @@ def _onward(kernel: Kernel, chains: Chains, outcome: Outcome, position, anchor: 
     acceptance = xp.where(inside > 0, probability / xp.maximum(inside, 1), kernel.target_acceptance)
     moved = Chains(
         outcome.point,
-        adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel.target_acceptance),
+        adapt_step(chains.log_step, summed(acceptance, membership), chains.clock, kernel),
         chains.clock + 1,
         chains.accepted + outcome.accepted,
         chains.nonfinite + outcome.nonfinite,

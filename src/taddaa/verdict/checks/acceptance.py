@@ -3,6 +3,8 @@
 from .check import MORE_TIME, Check, Checker, Silences
 from .run import Run
 
+NEARLY = 0.9  # of the longest step that a kernel takes: then it is not short because it has yet to grow
+
 
 class Acceptance(Checker):
     """The mean acceptance of the round's last quarter against where theory wants it."""
@@ -10,15 +12,16 @@ class Acceptance(Checker):
     name = "acceptance"
     question = "Were about as many proposals accepted as theory wants?"
     measures = "share of proposals accepted"
-    should_be = "between half of what theory wants and half way from it to all"
+    should_be = "between half of what theory wants and half way from it to all (or more, with steps as long as they may be)"
     remedy = MORE_TIME
     silences = Silences.WITHOUT_BOUND
     more_iterations = True
 
     def examine(self, run: Run) -> Check:
-        target = run.walk.engine.kernel.target_acceptance
-        mean = float(run.walk.traces[-1].acceptance.mean())
-        low, high = target / 2, (1 + target) / 2
+        kernel = run.walk.engine.kernel
+        target, mean = kernel.target_acceptance, float(run.walk.traces[-1].acceptance.mean())
+        long = run.walk.step_length >= NEARLY * kernel.longest_step
+        low, high = target / 2, 1.0 if long else (1 + target) / 2
         word = "too many" if mean < low else "too few"
         return self.found(
             low <= mean <= high,

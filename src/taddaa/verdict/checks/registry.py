@@ -16,7 +16,7 @@ from .near import NearThePosterior
 from .overshoot import NoOvershoot
 from .precision import NarrowEnough
 from .run import Run
-from .settled import Settled
+from .settled import MOST, Settled
 
 ALL: tuple[Checker, ...] = (
     NearThePosterior(),
@@ -34,7 +34,8 @@ ALL: tuple[Checker, ...] = (
 )
 PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
-STALLED, CLEARLY = 0.9, 1.01  # of the value before; of the cutoff
+STALLED, CLEARLY = 0.9, 1.01  # of the value before, and of the rows named; of the cutoff
+NAMES = "rows named by "
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -52,7 +53,7 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     """
     checks = list(checks)
     wanting = [check for check in checks if not check.passed and check.more_iterations]
-    if looks >= 3 and not any(check.value <= STALLED * before.get(check.name, np.inf) for check in wanting):
+    if looks >= 3 and not any(_lessened(check, before) for check in wanting):
         return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
         wanting = [check for check in wanting if not check.only_zero]
@@ -60,8 +61,25 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
 
 
 def failures(checks: Iterable[Check]) -> dict[str, float]:
-    """The values of checks that failed, and not only just: what fails by chance need not be worse than before to be worth another look."""
-    return {check.name: float(check.value) for check in checks if not check.passed and check.value > CLEARLY * check.cutoff}
+    """The values of checks that failed, and not only just: what fails by chance need not be worse than before to be worth another look.
+
+    Of those that name rows also how many.
+    """
+    clear = [check for check in checks if not check.passed and check.value > CLEARLY * check.cutoff]
+    return {check.name: float(check.value) for check in clear} | {
+        NAMES + check.name: float(len(check.rows)) for check in clear if check.rows
+    }
+
+
+def _lessened(check: Check, before: Mapping[str, float]) -> bool:
+    """Whether a check fails less than before.
+
+    Where some quantities are on their way and the others at rest, as where factors may be turned, how much the former differ between a
+    round's ends is chance: as long as about as many of them move, nothing has been cured.
+    """
+    moving = len(check.rows or ()) if check.name == Settled.name else 0
+    as_many = moving > STALLED * before.get(NAMES + check.name, np.inf) and moving < MOST * len(check.each or ())
+    return check.value <= STALLED * before.get(check.name, np.inf) and not as_many
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:

@@ -18,6 +18,7 @@ RESTLESS = 2.0  # standard errors of drift, then and of what has come furthest
 LINGERING = 0.01  # the level of a test for memory over half of the round, then
 ROUNDING = 1e-12  # of a quantity: under it nothing varies
 SLOWEST, LEFT, SURE = 8, 0.05, 2.5  # so many quantities that came far may not remember it, but for this; standard errors
+FORGOTTEN = 0.1  # of a row's correlation over half of the round, surely less: what forgets so soon is not freed slowly
 
 
 class Settled(Checker):
@@ -30,7 +31,8 @@ class Settled(Checker):
     question = "Do the quantities still change between the beginning and the end of the last round?"
     detail = (
         "Directions that moved much are looked at as well. Drifts under 0.03 do not count; in the first round the three rows that came "
-        "furthest, if further than 1, must not go on by two standard errors, and in the first two rounds the eight quantities that came "
+        "furthest, if further than 1, must not go on by two standard errors (unless chains surely forget them within half of the round), "
+        "and in the first two rounds the eight quantities that came "
         "furthest, if further than 1, must not remember so much of their way over half of the round that it would be 0.05; they are shown "
         "as if at the cutoff. "
         "It names all that is asked of a quantity that moves, quantities that share a tenth of their variance with it, and the rest of an "
@@ -61,7 +63,9 @@ class Settled(Checker):
         large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
         z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
-        stern = _not_there_yet(run, early, late) & (z > RESTLESS) | _has_way_left(run, np.concatenate(kept))
+        surely, at_most = np.concatenate(kept, axis=1)
+        restless = (z > RESTLESS) & (at_most > FORGOTTEN)
+        stern = _not_there_yet(run, early, late) & restless | _has_way_left(run, surely)
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
@@ -90,7 +94,7 @@ def _not_there_yet(run: Run, early: list[int], late: list[int]) -> np.ndarray:
     A scale that the approximation holds too tight is freed slowly, and too few chains show it for a test among hundreds of rows.
     """
     found = np.zeros(len(run.judgement.reference), bool)
-    if run.walk.rounds > 1:
+    if run.walk.full_rounds > 1:
         return found
     estimates, come = run.summaries[:, 0], _come(run)
     going = estimates[late].mean(axis=0) - estimates[early].mean(axis=0)
@@ -110,15 +114,17 @@ def _with_the_rest_of_their_arrays(run: Run, named: np.ndarray) -> np.ndarray:
 
 
 def remembered(score: np.ndarray) -> np.ndarray:
-    """What chains surely remember of each row over half of the round, (k,) of (N, W, k): a correlation, less some standard errors."""
+    """What chains surely remember, and may remember, of each row over half of the round, (2, k) of (N, W, k): a correlation, less some
+    standard errors and more by as many."""
     half, spread = score.shape[1] // 2, score.std(axis=(0, 1))
     if half == 0:
-        return np.zeros(score.shape[2])
+        return np.stack([np.zeros(score.shape[2]), np.ones(score.shape[2])])
     varies = spread > ROUNDING * np.abs(score).max(axis=(0, 1))
     late = (score - score.mean(axis=(0, 1))) / np.where(varies, spread, np.inf)
     products = (late[:, : late.shape[1] - half] * late[:, half:]).mean(axis=1)
-    sure = products.mean(axis=0) - SURE * products.std(axis=0, ddof=1) / np.sqrt(len(products))
-    return np.maximum(np.nan_to_num(sure), 0.0)
+    error = SURE * products.std(axis=0, ddof=1) / np.sqrt(len(products))
+    sure, most = products.mean(axis=0) + np.stack([-error, error])
+    return np.stack([np.maximum(np.nan_to_num(sure), 0.0), np.nan_to_num(most, nan=1.0)])
 
 
 def _has_way_left(run: Run, kept: np.ndarray) -> np.ndarray:
@@ -128,7 +134,7 @@ def _has_way_left(run: Run, kept: np.ndarray) -> np.ndarray:
     way as chains remember over half of the round is a rule of thumb for what is left: too much where they forget at an even
     rate, and about right for the scales that we saw stop too soon.
     """
-    if run.walk.rounds > 2:
+    if run.walk.full_rounds > 2:
         return np.zeros(len(kept), bool)
     come = np.abs(_come(run))
     furthest, far = _worst_of_quantity(run, come), np.zeros(run.seen.snapshots[-1].quantities.shape[1])

@@ -1,0 +1,92 @@
+"""Runs end at half of the planned way where nothing is slow and nearly all is decided, and nowhere else."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taddaa.chains.walk
+from taddaa import Gaussian, Mean, Settings, Target, Variance, diagnose
+from taddaa.chains.checkpoint import Checkpoint
+from taddaa.moves.kernel import Relay
+from taddaa.study import EARLY_SHARE, prepare
+
+TARGET = Target(lambda x: jnp.sum(x - 2 * jnp.logaddexp(0.0, x)), 4)  # four standard logistics
+FIT = Gaussian(np.full(4, 0.5), np.ones(4))
+
+
+def prepared(settings: Settings, certify: bool = False):
+    return prepare(TARGET, FIT, [Mean(), Variance()], settings, 0, Checkpoint(None), certify=certify)
+
+
+def test_what_is_decided_ends_at_half_of_the_way():
+    report = diagnose(TARGET, FIT)
+    assert all(check.passed for check in report.checks)
+    assert report.cost.iterations <= report.cost.planned_iterations // 2
+    assert "half were enough" in str(report)
+    truth = [0.0] * 4 + [np.pi**2 / 3] * 4
+    assert all(row.corrected_lower <= right <= row.corrected_upper for row, right in zip(report.rows, truth, strict=True))
+
+
+def test_what_is_not_decided_goes_on_to_the_planned_end():
+    """Under a tolerance that no interval of the early round is narrow enough for."""
+    report = diagnose(TARGET, FIT, settings=Settings(mean_tolerance=1e-4, variance_tolerance=1e-4, chains=194))
+    assert report.cost.planned_iterations // 2 < report.cost.iterations
+    assert "half were enough" not in str(report)
+
+
+def test_a_check_that_fails_sends_chains_on():
+    """Two scales that the metric does not know, and the other kernel's short steps: what remembers its start is not at rest."""
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 30) ** 2), 2)
+    report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=2))
+    assert report.cost.iterations > report.cost.planned_iterations // 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "certify"),
+    [
+        (Settings(iterations=100), False),  # as many as were asked for
+        (Settings(kernel="barker"), False),
+        (Settings(interval="plain"), False),
+        (Settings.paper(), False),
+        (Settings(), True),  # pairs go on from T
+    ],
+)
+def test_no_early_round(settings, certify):
+    study = prepared(settings, certify)
+    assert study.plan.early == 0 and [study.plan.goal(rounds) for rounds in range(3)] == [2**k * study.plan.iterations for k in range(3)]
+
+
+@pytest.mark.parametrize("budget", [1, 2, 16])
+def test_all_looks_together_spend_what_the_level_leaves(budget):
+    study = prepared(Settings(budget=budget, level=0.9))
+    assert study.plan.early == study.plan.iterations // 2
+    spent = [(1 - study.level(look)) * study.questions.rows for look in range(study.most_looks + 1)]
+    assert spent[0] == pytest.approx(0.1 * EARLY_SHARE) and sum(spent) == pytest.approx(0.1)
+    assert [study.plan.full(rounds) for rounds in range(3)] == [-1, 0, 1]
+    assert study.plan.goal(1) == study.plan.iterations and study.plan.goal(2) == 2 * study.plan.iterations
+
+
+def test_an_early_end_can_go_on():
+    report = diagnose(TARGET, FIT, settings=Settings(budget=1))
+    on = report.resume(budget=1)
+    assert report.cost.iterations <= report.cost.planned_iterations // 2 < on.cost.iterations <= on.cost.planned_iterations
+    assert on.cost.gradients > report.cost.gradients
+
+
+@pytest.mark.parametrize("certified_later", [False, True])
+def test_an_early_end_is_resumed_from_its_checkpoint(tmp_path, certified_later):
+    """Also where it is certified then, which alone would have gone to T: its rounds are those it has walked."""
+    first = diagnose(TARGET, FIT, checkpoint=tmp_path / "run")
+    again = diagnose(TARGET, FIT, checkpoint=tmp_path / "run", certify=certified_later)
+    assert again.cost.iterations == first.cost.iterations
+    np.testing.assert_array_equal(again.moved_draws, first.moved_draws)
+
+
+def test_chains_that_went_over_too_soon_go_back(monkeypatch):
+    """At T/8 one step seemed to fit all; at T/2 they have met what it does not fit."""
+    answers = iter([True, False])
+    monkeypatch.setattr(taddaa.chains.walk.Walk, "_one_step_fits", lambda walk: next(answers))
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 30) ** 2), 2)
+    report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=1))
+    walk = report.continuation.walk
+    assert not walk.exploring and isinstance(walk.engine.kernel, Relay) and next(answers, None) is None
