@@ -143,7 +143,7 @@ class Settings:
         return within(self.gradients, plan, fewest, each, beside)
 
     def _early(self, iterations: int, dim: int) -> int:
-        """Half of T, where chains that have arrived go over to longer steps, and sharper intervals and all checks tell whether they may end."""
+        """Half of T, where sharper intervals and all checks can tell whether chains that have gone over to longer steps may end."""
         if self.iterations is not None or self.interval != "stein" or self.checks != "all":
             return 0
         onward, half = self.kernel.exploring(dim), iterations // 2

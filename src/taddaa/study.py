@@ -135,8 +135,7 @@ class Study:
         return Tolerance(settings.mean_tolerance, settings.variance_tolerance) if settings.checks == "all" else None
 
     def level(self, look: int) -> float:
-        """Each interval's own level: an early look may spend α/8, and look r of at most R α/2^r of the rest (the last what is left), shared by
-        all rows."""
+        """Each interval's own level, shared by all rows: an early look spends α/8, look r of at most R α/2^r of the rest (the last all)."""
         if not self.settings.simultaneous:
             return self.settings.level
         early = EARLY_SHARE if self.plan.early else 0.0

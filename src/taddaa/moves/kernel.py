@@ -218,7 +218,7 @@ class Relay(Barker):
     """Barker's kernel until the chains have arrived, then Hamiltonian trajectories.
 
     Barker's finds the way from wherever an approximation puts the chains; at the target, trajectories of a few steps make more of the
-    same number of gradients. They are at most a quarter of a turn long: nine tenths of them are accepted on a Gaussian, and in heavier tails steps have room to shrink.
+    same number of gradients. They are at most a quarter of a turn long: four fifths of them or more are accepted on a Gaussian.
     """
 
     stepwise: ClassVar[bool] = True

@@ -219,8 +219,8 @@ def _cost(report: Report, width: int) -> list[str]:
     cost, about = report.cost, report.provenance
     together = "all intervals hold together" if about.simultaneous else "each interval by itself"
     ran = (
-        f"{about.chains} chains × {cost.iterations} iterations{_beside_the_plan(cost)} of {about.kernel}, {about.preconditioner} preconditioner; "
-        f"level {about.level:g}, {together}."
+        f"{about.chains} chains × {cost.iterations} iterations{_beside_the_plan(cost)} of {about.kernel}, "
+        f"{about.preconditioner} preconditioner; level {about.level:g}, {together}."
     )
     took = (
         f"Cost: {cost.gradients:,} gradients, {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling. "

@@ -66,9 +66,8 @@ def failures(checks: Iterable[Check]) -> dict[str, float]:
     Of those that name rows also how many.
     """
     clear = [check for check in checks if not check.passed and check.value > CLEARLY * check.cutoff]
-    return {check.name: float(check.value) for check in clear} | {
-        NAMES + check.name: float(len(check.rows)) for check in clear if check.rows
-    }
+    named = {NAMES + check.name: float(len(check.rows)) for check in clear if check.rows}
+    return {check.name: float(check.value) for check in clear} | named
 
 
 def _lessened(check: Check, before: Mapping[str, float]) -> bool:
