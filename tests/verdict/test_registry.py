@@ -78,18 +78,22 @@ def test_what_does_not_lessen_is_not_waited_for():
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "onward"),
+    ("before", "now", "others", "onward"),
     [
-        (10, 10, False),  # as many of a hundred rows move as before, whatever the largest drift is
-        (10, 8, True),
-        (80, 80, True),  # all are on their way: what they drift tells how they get on
+        (10, 10, 0, False),  # as many of a hundred rows move as before, whatever the largest drift is
+        (10, 8, 0, True),
+        (80, 80, 0, False),
+        (80, 80, 1, True),  # all are on their way, and forces out of balance too: what they drift tells how they get on
+        (10, 10, 1, False),
     ],
 )
-def test_some_rows_that_go_on_moving_are_not_waited_for(before, now, onward):
+def test_rows_that_go_on_moving_are_not_waited_for(before, now, others, onward):
     moving = lambda count, value: result("settled", value=value, rows=tuple(range(count)), each=(0.0,) * 100)  # noqa: E731
-    assert worth_running_on([moving(now, 4.0)], 3, failures([moving(before, 8.0)])) == onward
-    assert worth_running_on([moving(now, 4.0)], 2, failures([moving(before, 8.0)]))
-    assert not worth_running_on([moving(now, 8.0)], 3, failures([moving(before, 8.0)]))
+    beside = [result("gradients balance", value=6.0)] * others  # not less than before
+    then = failures([moving(before, 8.0), *beside])
+    assert worth_running_on([moving(now, 4.0), *beside], 3, then) == onward
+    assert worth_running_on([moving(now, 4.0), *beside], 2, then)
+    assert not worth_running_on([moving(now, 8.0), *beside], 3, then)
 
 
 def test_a_stored_check_that_is_not_known_is_passed_over():

@@ -218,13 +218,13 @@ class Relay(Barker):
     """Barker's kernel until the chains have arrived, then Hamiltonian trajectories.
 
     Barker's finds the way from wherever an approximation puts the chains; at the target, trajectories of a few steps make more of the
-    same number of gradients. They are at most a quarter of a turn long: four fifths of them or more are accepted on a Gaussian.
+    same number of gradients. They are at most a quarter of a turn long: nine tenths of them are accepted on a Gaussian.
     """
 
     stepwise: ClassVar[bool] = True
 
     def exploring(self, dim):
-        return HMC(leapfrog=max(LEAST_LEAPFROG, round(1.1 * dim**HMC.scaling)), longest=QUARTER_TURN)
+        return HMC(leapfrog=max(LEAST_LEAPFROG, math.ceil(1.3 * dim**HMC.scaling)), longest=QUARTER_TURN)
 
     @property
     def label(self):

@@ -53,7 +53,7 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     """
     checks = list(checks)
     wanting = [check for check in checks if not check.passed and check.more_iterations]
-    if looks >= 3 and not any(_lessened(check, before) for check in wanting):
+    if looks >= 3 and not any(_lessened(check, before, alone=len(wanting) == 1) for check in wanting):
         return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
         wanting = [check for check in wanting if not check.only_zero]
@@ -63,22 +63,22 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
 def failures(checks: Iterable[Check]) -> dict[str, float]:
     """The values of checks that failed, and not only just: what fails by chance need not be worse than before to be worth another look.
 
-    Of those that name rows also how many.
+    Of all that failed and name rows also how many.
     """
-    clear = [check for check in checks if not check.passed and check.value > CLEARLY * check.cutoff]
-    named = {NAMES + check.name: float(len(check.rows)) for check in clear if check.rows}
-    return {check.name: float(check.value) for check in clear} | named
+    failed = [check for check in checks if not check.passed]
+    named = {NAMES + check.name: float(len(check.rows)) for check in failed if check.rows}
+    return {check.name: float(check.value) for check in failed if check.value > CLEARLY * check.cutoff} | named
 
 
-def _lessened(check: Check, before: Mapping[str, float]) -> bool:
+def _lessened(check: Check, before: Mapping[str, float], *, alone: bool) -> bool:
     """Whether a check fails less than before.
 
-    Where some quantities are on their way and the others at rest, as where factors may be turned, how much the former differ between a
-    round's ends is chance: as long as about as many of them move, nothing has been cured.
+    Where all but some quantities are at rest, or all but drifts are as they should be, as where factors may be turned, how large the
+    largest drift is between a round's ends is chance: as long as about as many rows move, nothing has been cured.
     """
     moving = len(check.rows or ()) if check.name == Settled.name else 0
-    as_many = moving > STALLED * before.get(NAMES + check.name, np.inf) and moving < MOST * len(check.each or ())
-    return check.value <= STALLED * before.get(check.name, np.inf) and not as_many
+    as_many = moving > STALLED * before.get(NAMES + check.name, np.inf)
+    return check.value <= STALLED * before.get(check.name, np.inf) and not (as_many and (alone or moving < MOST * len(check.each or ())))
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:
