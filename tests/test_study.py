@@ -1,14 +1,18 @@
 """Runs end at half of the planned way where nothing is slow and nearly all is decided, and nowhere else."""
 
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taddaa.chains.walk
+import taddaa.study
 from taddaa import Gaussian, Mean, Settings, Target, Variance, diagnose
 from taddaa.chains.checkpoint import Checkpoint
-from taddaa.moves.kernel import Relay
+from taddaa.moves.kernel import HMC, Relay
 from taddaa.study import EARLY_SHARE, prepare
+from taddaa.verdict.judgement import Tolerance, decided
 
 TARGET = Target(lambda x: jnp.sum(x - 2 * jnp.logaddexp(0.0, x)), 4)  # four standard logistics
 FIT = Gaussian(np.full(4, 0.5), np.ones(4))
@@ -34,11 +38,31 @@ def test_what_is_not_decided_goes_on_to_the_planned_end():
     assert "half were enough" not in str(report)
 
 
-def test_a_check_that_fails_sends_chains_on():
-    """Two scales that the metric does not know, and the other kernel's short steps: what remembers its start is not at rest."""
-    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 30) ** 2), 2)
-    report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=2))
-    assert report.cost.iterations > report.cost.planned_iterations // 2
+def test_all_that_an_early_end_needs(monkeypatch):
+    """One step for all chains, every check passed, and nine of ten rows decided."""
+    study = prepared(Settings())
+    passed, failed = SimpleNamespace(passed=True), SimpleNamespace(passed=False)
+    for exploring, checks, share, end in [
+        (True, [passed, passed], 0.9, True),
+        (False, [passed, passed], 1.0, False),
+        (True, [passed, failed], 1.0, False),
+        (True, [passed], 0.8, False),
+    ]:
+        monkeypatch.setattr(taddaa.study, "decided", lambda *_, share=share: np.arange(10) < 10 * share)
+        assert study.may_end_early(SimpleNamespace(exploring=exploring), None, checks) == end
+
+
+def test_each_look_has_its_own_level(monkeypatch):
+    levels, judge = [], taddaa.study.judge
+
+    def noted(questions, late, level, *more):
+        levels.append(level)
+        return judge(questions, late, level, *more)
+
+    monkeypatch.setattr(taddaa.study, "judge", noted)
+    diagnose(TARGET, FIT, settings=Settings(mean_tolerance=1e-4, variance_tolerance=1e-4, chains=194))
+    study = prepared(Settings())
+    assert list(dict.fromkeys(levels))[:2] == [study.level(0), study.level(1)]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +71,7 @@ def test_a_check_that_fails_sends_chains_on():
         (Settings(iterations=100), False),  # as many as were asked for
         (Settings(kernel="barker"), False),
         (Settings(interval="plain"), False),
+        (Settings(checks="correlation"), False),
         (Settings.paper(), False),
         (Settings(), True),  # pairs go on from T
     ],
@@ -71,6 +96,9 @@ def test_an_early_end_can_go_on():
     on = report.resume(budget=1)
     assert report.cost.iterations <= report.cost.planned_iterations // 2 < on.cost.iterations <= on.cost.planned_iterations
     assert on.cost.gradients > report.cost.gradients
+    assert isinstance(on.continuation.walk.engine.kernel, HMC)
+    certified = diagnose(TARGET, FIT, certify=True)
+    assert certified.resume(budget=2).cost.iterations > 1.5 * certified.cost.planned_iterations
 
 
 @pytest.mark.parametrize("certified_later", [False, True])
@@ -80,6 +108,9 @@ def test_an_early_end_is_resumed_from_its_checkpoint(tmp_path, certified_later):
     again = diagnose(TARGET, FIT, checkpoint=tmp_path / "run", certify=certified_later)
     assert again.cost.iterations == first.cost.iterations
     np.testing.assert_array_equal(again.moved_draws, first.moved_draws)
+    if not certified_later:
+        assert [row.corrected_upper for row in again.rows] == [row.corrected_upper for row in first.rows]
+    assert again.continuation.walk.plan.early == first.continuation.walk.plan.early > 0
 
 
 def test_chains_that_went_over_too_soon_go_back(monkeypatch):
@@ -90,3 +121,35 @@ def test_chains_that_went_over_too_soon_go_back(monkeypatch):
     report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=1))
     walk = report.continuation.walk
     assert not walk.exploring and isinstance(walk.engine.kernel, Relay) and next(answers, None) is None
+    assert report.paths.acceptance[-20:].mean() == pytest.approx(Relay.target_acceptance, abs=0.15)
+
+
+def test_without_a_learnt_metric_trajectories_are_not_held():
+    """Ten times as wide as the fit, under its own metric: a quarter of a turn would be ten times as far."""
+    target = Target(lambda x: -0.005 * jnp.sum(x**2), 10)
+    report = diagnose(target, Gaussian(np.zeros(10), np.ones(10)), settings=Settings(preconditioner="identity"))
+    assert report.continuation.walk.engine.kernel.longest == np.inf and report.continuation.walk.step_length > 3
+
+
+def test_progress_runs_on_only_beyond_the_plan():
+    told = []
+    report = diagnose(TARGET, FIT, settings=Settings(mean_tolerance=1e-4, variance_tolerance=1e-4, chains=194), progress=told.append)
+    planned = report.cost.planned_iterations
+    stages = {one.stage for one in told if 0 < one.iteration <= planned}
+    assert stages == {"first round"} and max(one.iteration for one in told) > planned // 2
+
+
+def test_what_is_decided():
+    """Within tolerance; wrong and known; wrong and wide; unclear and narrow; one and the same number; unknown."""
+    questions = prepared(Settings()).questions
+    lower, upper = np.array([-0.05, 0.5, 0.3, -0.02, 0.0, -np.inf, 0.5, 0.5]), np.array([0.05, 0.6, 0.9, 0.12, 0.0, np.inf, 0.78, 0.82])
+    judged = SimpleNamespace(
+        lower=lower,
+        upper=upper,
+        bound=np.maximum(lower, 0.0),
+        unit=np.ones(8),
+        within=np.arange(8) == 0,
+        fixed=np.arange(8) == 4,
+    )
+    found = decided(questions, judged, Tolerance(0.1, 0.15))
+    assert found.tolist() == [True, True, False, False, True, False, True, False]  # the last four are variances'

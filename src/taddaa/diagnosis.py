@@ -81,7 +81,7 @@ def diagnose(
         saved = Checkpoint(checkpoint)
         target.check()
         if jax.process_count() > 1:
-            refuse_other_inputs(target, approximation, second, functionals, settings, seed, saved)
+            refuse_other_inputs(target, approximation, second, functionals, settings, seed, saved, certify=certify)
         study = prepare(target, approximation, functionals, settings, seed, saved, certify=certify)
         walk = study.onward(study.begin(approximation, arm=0, progress=told), arm=0)
         if not walk.rounds or walk.under_way:  # a resumed walk may stand at the end of a round, which is judged again

@@ -39,7 +39,9 @@ def identity(approximation: Approximation, settings: Settings, seed: int, questi
     }
 
 
-def refuse_other_inputs(target: Target, approximation, second, functionals, settings: Settings, seed: int, saved: Checkpoint) -> None:
+def refuse_other_inputs(
+    target: Target, approximation, second, functionals, settings: Settings, seed: int, saved: Checkpoint, *, certify: bool
+) -> None:
     """Several processes run this script together: have they been given the same?"""
     point = jax.ShapeDtypeStruct((target.dim,), jnp.result_type(float))
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), target.data)
@@ -56,6 +58,7 @@ def refuse_other_inputs(target: Target, approximation, second, functionals, sett
             "constrain": program_text(target.parameters, point, shapes),
             "functionals": (_plain(functionals), program_text(values, point, shapes)),
             "approximation": _drawn(approximation, seed),
+            "certify": certify,
             "other_starts": "none" if second is None else _drawn(second, seed),
             "the file of checkpoint": saved.content,
         }

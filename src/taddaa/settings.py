@@ -131,7 +131,9 @@ class Settings:
             return plan
         fewest = plan.chains if self.chains else min(FEWEST_CHAINS, plan.chains)
         rounds = 1 + math.ceil(math.log2(self.budget))
-        looks = 0 if self.kernel.uses_gradient else LOOKS * (1 + rounds)  # at which gradients are evaluated for the checks alone
+        looks = (
+            0 if self.kernel.uses_gradient else LOOKS * (1 + rounds + bool(plan.early))
+        )  # at which gradients are evaluated for the checks alone
         each = self.kernel.gradients_per_iteration
 
         def beside(chains: int) -> int:
@@ -147,7 +149,7 @@ class Settings:
         if self.iterations is not None or self.interval != "stein" or self.checks != "all":
             return 0
         onward, half = self.kernel.exploring(dim), iterations // 2
-        enough = half - half // 2 >= FEWEST_LOOKS * onward.gradients_per_iteration
+        enough = half - iterations // 8 >= FEWEST_LOOKS * onward.gradients_per_iteration
         return half if onward is not self.kernel and enough else 0
 
 

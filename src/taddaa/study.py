@@ -32,7 +32,7 @@ from .verdict.questions import Questions
 from .verdict.sharpening import gather
 
 DISAGREE = "the gradient does not agree with finite differences of the log density, so intervals are plain"
-EARLY_SHARE = 1 / 8  # of α, for a look at T/2: few rows more than are decided there anyway would be with half of it
+EARLY_SHARE = 1 / 8  # of α, for a look at T/2: with half of it few more rows would be decided there
 DECIDED = 0.9  # of the rows, for a run to end there
 
 

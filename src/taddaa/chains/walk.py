@@ -1,4 +1,4 @@
-"""The chains on their way: they open by learning a metric, then walk in rounds, each as long as all before it.
+"""The chains on their way: they open by learning a metric, then walk in rounds, each to twice as far as the one before it.
 
 Kept of the way: the starts, the snapshots of the latest round, and per-iteration summaries.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..formulas.correlation import squared_correlation
-from ..moves.kernel import HMC
+from ..moves.kernel import HMC, Kernel
 from ..moves.metric import Bent, Metric, same_kind
 from ..moves.precondition import Preconditioner
 from ..moves.straighten import LEAST_GAIN
@@ -109,7 +109,7 @@ class Walk:
                 self._learn()
 
     def round(self) -> None:
-        """As far again as the chains have come (to T/2 or T at first, then 2T, 4T, …), with snapshots on the way.
+        """To the next goal (T/2 or T at first, then 2T, 4T, …), with snapshots on the way.
 
         A resumed walk may be under way already; what is behind it is passed over.
         """
@@ -171,7 +171,7 @@ class Walk:
         def tell(done: int, trace: Trace) -> None:
             if self.on_progress is not None:
                 rho2, here = float(trace.rho2[-1]), before + done * each
-                stage = "first round" if self.rounds == 0 else f"running on, round {self.rounds}"
+                stage = "first round" if self.full_rounds < 1 else f"running on, round {self.full_rounds}"
                 self.on_progress(Progress(stage, here, max(self._goal, here), float(trace.acceptance[-1]), rho2))
 
         before = self.iteration
@@ -243,7 +243,7 @@ class Walk:
 
         After an early round it is asked again: on their way they may have met what they had not when they went over.
         """
-        dim, kernel = self.starts.shape[1], self._on_the_way.exploring(self.starts.shape[1])
+        dim, kernel = self.starts.shape[1], self._at_the_target
         if kernel is self._on_the_way or self._goal - self.iteration < FEWEST_LOOKS * kernel.gradients_per_iteration:
             return
         if self.exploring and self.full_rounds != 0:
@@ -258,8 +258,14 @@ class Walk:
 
     def use_kernel(self) -> None:
         """That for chains which have arrived or which have not, as they are."""
-        kernel = self._on_the_way
-        self.engine = self.engine.under(kernel.exploring(self.starts.shape[1]) if self.exploring else kernel)
+        self.engine = self.engine.under(self._at_the_target if self.exploring else self._on_the_way)
+
+    @property
+    def _at_the_target(self) -> Kernel:
+        """The kernel of chains that have arrived; what a quarter of a turn is, is known only where a metric is learnt."""
+        chains, dim = self.starts.shape
+        kernel = self._on_the_way.exploring(dim)
+        return kernel if self.preconditioner.pilots(dim, chains) else kernel.unbound()
 
     def _one_step_fits(self) -> bool:
         """Whether no chain that has arrived feels a force that a round target does not have: there, one step size does for all."""

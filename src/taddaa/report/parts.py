@@ -42,6 +42,13 @@ class Cost:
     iterations: int
     planned_iterations: int
 
+    @property
+    def beside_the_plan(self) -> str:
+        """In words, where the chains did not run for as long as planned."""
+        if self.iterations > self.planned_iterations:
+            return "ran on while quantities moved"
+        return "half were enough" if self.iterations <= self.planned_iterations // 2 else ""
+
 
 @dataclass(frozen=True)
 class Provenance:

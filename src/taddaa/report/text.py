@@ -13,7 +13,7 @@ from ..verdict.checks.registry import measured
 from ..verdict.outcome import ERROR, NO_ERROR, UNTRUSTED, VERDICTS, WITHIN
 from .advice import Advice
 from .answer import DO_NOT, MAYBE, UNJUDGED, USE, concerned, listed
-from .parts import Cost, Row
+from .parts import Row
 from .report import Report
 from .right_value import q_says, right_value
 from .sentences import size, title, would_see
@@ -209,17 +209,12 @@ def _advice(one: Advice, width: int) -> list[str]:
     return lines
 
 
-def _beside_the_plan(cost: Cost) -> str:
-    if cost.iterations > cost.planned_iterations:
-        return f" (planned {cost.planned_iterations}, ran on while quantities moved)"
-    return f" (planned {cost.planned_iterations}, half were enough)" if cost.iterations <= cost.planned_iterations // 2 else ""
-
-
 def _cost(report: Report, width: int) -> list[str]:
     cost, about = report.cost, report.provenance
     together = "all intervals hold together" if about.simultaneous else "each interval by itself"
+    beside = f" (planned {cost.planned_iterations}, {cost.beside_the_plan})" if cost.beside_the_plan else ""
     ran = (
-        f"{about.chains} chains × {cost.iterations} iterations{_beside_the_plan(cost)} of {about.kernel}, "
+        f"{about.chains} chains × {cost.iterations} iterations{beside} of {about.kernel}, "
         f"{about.preconditioner} preconditioner; level {about.level:g}, {together}."
     )
     took = (

@@ -260,11 +260,11 @@ def advice(one: Advice) -> str:
 def provenance(report: Report) -> str:
     cost, about = report.cost, report.provenance
     together = "all intervals hold together" if about.simultaneous else "each interval by itself"
-    ran_on = " (ran on while quantities moved)" if cost.iterations > cost.planned_iterations else ""
+    beside = f" ({cost.beside_the_plan})" if cost.beside_the_plan else ""
     entries = {
         "approximation": about.approximation,
         "chains": f"{about.chains}, of {about.kernel} with the {about.preconditioner} preconditioner",
-        "iterations": f"{cost.iterations}, planned {cost.planned_iterations}{ran_on}",
+        "iterations": f"{cost.iterations}, planned {cost.planned_iterations}{beside}",
         "confidence": f"{about.level:g}, {together}",
         "cost": f"{cost.gradients:,} gradients; {cost.seconds_running:.1f} s running, {cost.seconds_compiling:.1f} s compiling",
         "seed": str(about.seed),

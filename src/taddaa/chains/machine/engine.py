@@ -79,7 +79,8 @@ class Engine:
         self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         alone = self._place.mesh is None and jax.default_backend() == "cpu"
         few = alone and chains * target.dim <= STEPWISE_NUMBERS
-        self._stepwise = kernel.stepwise and _can_step(kernel) and few and chains * target.check() <= STEPWISE_ARRAY
+        self._short = kernel.stepwise and few and chains * target.check() <= STEPWISE_ARRAY
+        self._stepwise = self._short and _can_step(kernel)
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
@@ -89,7 +90,7 @@ class Engine:
         """The same for chains that go over to another kernel."""
         other = copy(self)
         other.kernel = kernel
-        other._stepwise = self._stepwise and _can_step(other.kernel)
+        other._stepwise = self._short and _can_step(kernel)
         other._noise, other._block = self._noise.under(other.kernel), self._block_of(other.kernel)
         other._programs, other._safe = self._programs._replace(advance=other._compiled(other.kernel).advance), {}
         return other

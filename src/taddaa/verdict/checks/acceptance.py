@@ -1,5 +1,7 @@
 """Does the kernel explore?"""
 
+import numpy as np
+
 from .check import MORE_TIME, Check, Checker, Silences
 from .run import Run
 
@@ -20,7 +22,7 @@ class Acceptance(Checker):
     def examine(self, run: Run) -> Check:
         kernel = run.walk.engine.kernel
         target, mean = kernel.target_acceptance, float(run.walk.traces[-1].acceptance.mean())
-        long = run.walk.step_length >= NEARLY * kernel.longest_step
+        long = np.exp(np.mean(run.walk.engine.host(run.walk.chains.log_step))) >= NEARLY * kernel.longest_step
         low, high = target / 2, 1.0 if long else (1 + target) / 2
         word = "too many" if mean < low else "too few"
         return self.found(

@@ -35,7 +35,7 @@ ALL: tuple[Checker, ...] = (
 PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
 STALLED, CLEARLY = 0.9, 1.01  # of the value before, and of the rows named; of the cutoff
-NAMES = "rows named by "
+NAMES, FEW, HALVED = "rows named by ", 0.1, 0.5  # of the rows; of the value before
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -74,11 +74,12 @@ def _lessened(check: Check, before: Mapping[str, float], *, alone: bool) -> bool
     """Whether a check fails less than before.
 
     Where all but some quantities are at rest, or all but drifts are as they should be, as where factors may be turned, how large the
-    largest drift is between a round's ends is chance: as long as about as many rows move, nothing has been cured.
+    largest drift is between a round's ends is chance, unless it halves: as long as about as many rows move, nothing has been cured.
     """
-    moving = len(check.rows or ()) if check.name == Settled.name else 0
-    as_many = moving > STALLED * before.get(NAMES + check.name, np.inf)
-    return check.value <= STALLED * before.get(check.name, np.inf) and not (as_many and (alone or moving < MOST * len(check.each or ())))
+    moving, rows = len(check.rows or ()) if check.name == Settled.name else 0, len(check.each or ())
+    as_many = moving >= FEW * rows and moving > STALLED * before.get(NAMES + check.name, np.inf)
+    stays = as_many and (alone or moving < MOST * rows) and check.value > HALVED * before.get(check.name, check.cutoff)
+    return check.value <= STALLED * before.get(check.name, np.inf) and not stays
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:

@@ -30,9 +30,9 @@ class Settled(Checker):
     name = "settled"
     question = "Do the quantities still change between the beginning and the end of the last round?"
     detail = (
-        "Directions that moved much are looked at as well. Drifts under 0.03 do not count; in the first round the three rows that came "
+        "Directions that moved much are looked at as well. Drifts under 0.03 do not count; up to T the three rows that came "
         "furthest, if further than 1, must not go on by two standard errors (unless chains surely forget them within half of the round), "
-        "and in the first two rounds the eight quantities that came "
+        "and up to 2T the eight quantities that came "
         "furthest, if further than 1, must not remember so much of their way over half of the round that it would be 0.05; they are shown "
         "as if at the cutoff. "
         "It names all that is asked of a quantity that moves, quantities that share a tenth of their variance with it, and the rest of an "
@@ -64,8 +64,8 @@ class Settled(Checker):
         z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
         surely, at_most = np.concatenate(kept, axis=1)
-        restless = (z > RESTLESS) & (at_most > FORGOTTEN)
-        stern = _not_there_yet(run, early, late) & restless | _has_way_left(run, surely)
+        goes_on = _not_there_yet(run, early, late) & (z > RESTLESS) & (at_most > FORGOTTEN)
+        stern = goes_on | _has_way_left(run, surely)
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
