@@ -131,9 +131,8 @@ class Settings:
             return plan
         fewest = plan.chains if self.chains else min(FEWEST_CHAINS, plan.chains)
         rounds = 1 + math.ceil(math.log2(self.budget))
-        looks = (
-            0 if self.kernel.uses_gradient else LOOKS * (1 + rounds + bool(plan.early))
-        )  # at which gradients are evaluated for the checks alone
+        # At so many looks gradients are evaluated for the checks alone.
+        looks = 0 if self.kernel.uses_gradient else LOOKS * (1 + rounds + bool(plan.early))
         each = self.kernel.gradients_per_iteration
 
         def beside(chains: int) -> int:
