@@ -120,7 +120,12 @@ SCHOOLS_TRUTH = {"x[0]": (4.41, 3.31), "x[1]": (0.81, 1.17)}
 SQUARE = [(seed, log_tau) for seed in range(3) for log_tau in (0.3, 1.0, 2.0)]
 
 
-@pytest.mark.parametrize(("seed", "log_tau"), [pytest.param(*each, marks=[pytest.mark.slow] if n else []) for n, each in enumerate(SQUARE)])
+FAST_OF_SQUARE = SQUARE[:2]  # of the second, chains leave the neck with steps that all others accept
+
+
+@pytest.mark.parametrize(
+    ("seed", "log_tau"), [pytest.param(*each, marks=[] if each in FAST_OF_SQUARE else [pytest.mark.slow]) for each in SQUARE]
+)
 def test_the_centred_eight_schools_is_straightened(seed, log_tau):
     """The touchstone: in the user's coordinates chains leave the neck and do not come back, and no row may state anything."""
     mean, sd = np.r_[4.4, log_tau, np.full(8, 4.9)], np.r_[1.5, 0.6, np.full(8, 2.5)]
