@@ -10,6 +10,7 @@ Python, or in that of --nutpie-python), and left out otherwise.
 """
 
 import argparse
+import compileall
 import hashlib
 import json
 import os
@@ -287,6 +288,8 @@ def main() -> None:
     if chosen.job:  # the last line is the result
         print(json.dumps(JOBS[chosen.job[1]](chosen.job[0])))
         return
+    for folder in ("src", "benchmarks"):  # to bytecode, as installers leave every package, the rivals' too
+        compileall.compile_dir(ROOT / folder, quiet=1)
     if unknown := [name for name in chosen.names if name not in MODELS]:
         parser.error(f"no model {', '.join(unknown)}; there are {', '.join(MODELS)}")
     jobs = ["fit", "truth", *chosen.methods.split(","), *["warmup"] * ("nuts" in chosen.methods)]

@@ -62,13 +62,18 @@ def test_ranks():
     assert ours.rank_correlation(values[:, 0], values[:, 1]) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_diagnosis_imports_no_scipy_stats_and_no_pandas():
+def test_a_diagnosis_imports_no_scipy_stats_no_scipy_optimize_and_no_pandas():
     """They take longer than many a diagnosis."""
     script = """
 import sys, jax.numpy as jnp, numpy as np, taddaa
 asked = [taddaa.Mean(), taddaa.Variance(), taddaa.Quantile(0.9)]
 report = taddaa.diagnose(lambda x: -0.5 * jnp.sum(x**2), taddaa.Gaussian(np.zeros(2), np.ones(2)), asked)
 str(report), report.headline
-assert not {"scipy.stats", "pandas", "matplotlib"} & set(sys.modules), sorted(sys.modules)
+from taddaa.moves.straighten import learn_bend
+z = np.random.default_rng(0).standard_normal((400, 6))
+x = np.concatenate([z[:, :1], np.exp(z[:, :1]) * z[:, 1:]], axis=1)  # a funnel
+pull = np.exp(-2 * x[:, :1])
+assert learn_bend(x, np.concatenate([-x[:, :1] - 5 + pull * np.sum(x[:, 1:] ** 2, axis=1, keepdims=True), -pull * x[:, 1:]], axis=1))
+assert not {"scipy.stats", "scipy.optimize", "pandas", "matplotlib"} & set(sys.modules), sorted(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -4,6 +4,7 @@ No data comes with the package. The candy ranking is FiveThirtyEight's (CC BY 4.
 al. (1999), as the R package datamicroarray (MIT) has it.
 """
 
+import csv
 import hashlib
 import io
 import lzma
@@ -11,12 +12,14 @@ import os
 import struct
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ..errors import InputError, require
+
+if TYPE_CHECKING:
+    import pandas as pd  # only the larger file pays for its import
 
 VARIABLE = "TADDAA_DATA"
 GITHUB = "https://raw.githubusercontent.com"
@@ -65,9 +68,10 @@ LEUKEMIA = (
 @cache
 def candy() -> Dataset:
     """85 candies: chocolate or not, and 11 features as they are."""
-    table = pd.read_csv(find(CANDY))
-    features = table.drop(columns=["competitorname", "chocolate"])
-    return Dataset(features.to_numpy(float), table["chocolate"].to_numpy(float), tuple(features.columns))
+    with find(CANDY).open(newline="", encoding="utf-8") as lines:
+        (_, _, *columns), *rows = csv.reader(lines)  # the first two are the candy's name and whether it is chocolate
+    numbers = np.array([row[1:] for row in rows], float)
+    return Dataset(np.ascontiguousarray(numbers[:, 1:]), numbers[:, 0].copy(), tuple(columns))
 
 
 @cache
@@ -128,7 +132,9 @@ def _among(folder: Path, sources: tuple[Source, ...]) -> Path | None:
     return None
 
 
-def _csv(path: Path) -> tuple[np.ndarray, pd.DataFrame]:
+def _csv(path: Path) -> tuple[np.ndarray, "pd.DataFrame"]:
+    import pandas as pd
+
     table = pd.read_csv(path)
     return table["y"].to_numpy(), table.drop(columns="y")
 
@@ -136,8 +142,10 @@ def _csv(path: Path) -> tuple[np.ndarray, pd.DataFrame]:
 # R's own format, as far as this one file needs it -------------------------------------------------------------------------------
 
 
-def _golub(content: bytes) -> tuple[np.ndarray, pd.DataFrame]:
+def _golub(content: bytes) -> tuple[np.ndarray, "pd.DataFrame"]:
     """Labels (1 lymphoblastic, 2 myeloid) and expressions of patients 1 to 72 from `golub.RData`: a list of a matrix and a factor."""
+    import pandas as pd
+
     stream = io.BytesIO(lzma.decompress(content))
     stream.read(19)  # the format's name and versions
     values, attributes = _R(stream).item()["golub"]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..formulas.minimise import minimise
 from .bend import CAP
 from .pooling import Shape
 
@@ -123,8 +124,6 @@ class Divergence:
         return float(np.sum(np.log1p(mean))), np.concatenate([d_stretch[self.stretches], d_shift[self.shifts], d_centre, d_log_scale])
 
     def minimise(self, theta: np.ndarray, linear_only: bool = False) -> np.ndarray:
-        from scipy.optimize import minimize  # only a bent target pays for its import
-
         fixed = self.free[0] if linear_only else 0  # A
 
         def objective(moving):
@@ -132,8 +131,7 @@ class Divergence:
             return value, slope[fixed:]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            found = minimize(objective, theta[fixed:], jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
-        return np.concatenate([theta[:fixed], found.x])
+            return np.concatenate([theta[:fixed], minimise(objective, theta[fixed:], MOST_STEPS)])
 
     def shape(self, theta: np.ndarray) -> Shape:
         d = self.u.shape[1]

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..formulas.minimise import least_within
 from .bend import CAP
 
 FACTORS = np.geomspace(0.6, 1.7, 7).tolist()  # of A, tried before the best of them is refined
 NEARBY = 1.1  # times more and less, tried around one that is known roughly
 SMALLEST, LARGEST = 0.2, 5.0  # that the search goes on to where an end is the best
-CLOSE = 5e-3  # how near to the best factor is enough
+CLOSE, MOST_TRIED = 5e-3, 12  # how near to the best factor is enough, and after how many more the nearest is
 ENOUGH = 16  # children to find it by
 MOST_KNOWN = 0.98  # ρ
 MOST_OTHERS, LEAST_SHARE = 2, 0.1  # coordinates that the data tie a child to, and what each explains of what is left
@@ -133,8 +134,6 @@ def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _F
 
 def _least(loss: Callable[[float], float], about: float | None) -> float:
     """The factor of least loss: near the best of some, or near the one that half the states gave; further where an end is the best."""
-    from scipy.optimize import minimize_scalar  # only a bent target pays for its import
-
     tried = list(FACTORS) if about is None else [about / NEARBY, about, about * NEARBY]
     values = [loss(factor) for factor in tried]
     while (k := int(np.argmin(values))) in (0, len(tried) - 1):
@@ -143,8 +142,8 @@ def _least(loss: Callable[[float], float], about: float | None) -> float:
             return float(tried[k])
         tried.insert(k and k + 1, further)
         values.insert(k and k + 1, loss(further))
-    found = minimize_scalar(loss, bounds=(tried[k - 1], tried[k + 1]), method="bounded", options={"xatol": CLOSE, "maxiter": 12})
-    return float(found.x) if found.fun < values[k] else float(tried[k])
+    around = list(zip(tried[k - 1 : k + 2], values[k - 1 : k + 2], strict=True))
+    return float(least_within(loss, around, CLOSE, MOST_TRIED)[0])
 
 
 def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[_Child]:

@@ -1,0 +1,104 @@
+"""Minima as SciPy finds them, with no more values asked for; and nothing worse where a function misbehaves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from taddaa.formulas.minimise import least_within, minimise
+
+
+class Counted:
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return self.function(x)
+
+
+def rosenbrock(x):
+    return optimize.rosen(x), optimize.rosen_der(x)
+
+
+def quadratic(dim, worst):
+    scales = np.geomspace(1, worst, dim)
+    return lambda x: (0.5 * float(scales @ (x - 1) ** 2), scales * (x - 1))
+
+
+def saturating(x):
+    """As the loss that maps are learnt by: hardly any slope far out."""
+    return float(np.log1p((x - 2) ** 2).sum()), 2 * (x - 2) / (1 + (x - 2) ** 2)
+
+
+CASES = {
+    "Rosenbrock, 2": (rosenbrock, np.array([-1.2, 1.0])),
+    "Rosenbrock, 30": (rosenbrock, np.full(30, -1.2)),
+    "quadratic": (quadratic(20, 1e4), np.zeros(20)),
+    "saturating": (saturating, np.array([30.0, -7.0, 2.5])),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_low_as_scipy_for_about_as_many_values(case):
+    function, start = CASES[case]
+    ours, theirs = Counted(function), Counted(function)
+    found = minimise(ours, start, 500)
+    scipys = optimize.minimize(theirs, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    lowest = function(np.full(len(start), 2.0 if case == "saturating" else 1.0))[0]
+    assert function(found)[0] - lowest < max(10 * (scipys.fun - lowest), 1e-7)
+    assert ours.calls <= 1.5 * theirs.calls + 5
+
+
+def test_few_steps_are_few():
+    calls = Counted(rosenbrock)
+    some = minimise(calls, np.full(10, -1.2), 5)
+    assert calls.calls < 30
+    assert 1 < rosenbrock(some)[0] < rosenbrock(np.full(10, -1.2))[0]
+
+
+def test_at_a_minimum_it_stays():
+    np.testing.assert_array_equal(minimise(rosenbrock, np.ones(3), 10), np.ones(3))
+    assert len(minimise(lambda x: (0.0, x), np.zeros(0), 10)) == 0
+
+
+def test_where_the_function_is_not_finite_it_steps_back():
+    """log x − x has no value left of zero, and its first step would go there."""
+
+    def function(x):
+        with np.errstate(all="ignore"):
+            return float(np.sum(x - np.log(x))), 1 - 1 / x
+
+    np.testing.assert_allclose(minimise(function, np.array([40.0, 1e-3]), 100), 1.0, atol=1e-3)
+
+
+def test_a_slope_that_lies_ends_where_it_began():
+    start = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(minimise(lambda x: (float(x @ x), -2 * x), start, 50), start)
+
+
+@given(
+    shape=st.sampled_from([lambda x: x**2, lambda x: np.cosh(x) - 1, lambda x: x**4 + 0.1 * x**2, lambda x: np.log1p(5 * x**2), np.abs]),
+    least=st.floats(0.2, 0.8),
+    part=st.floats(0.1, 0.9),
+)
+def test_one_dimension(shape, least, part):
+    """From any three of which the middle one is lowest; also where no parabola fits."""
+    function = Counted(lambda x: float(shape(x - least)))
+    middle = 2 * least * part if least < 0.5 else 1 - 2 * (1 - least) * part
+    points = [(at, function.function(at)) for at in (0.0, middle, 1.0)]
+    if not points[1][1] <= min(points[0][1], points[2][1]):
+        return
+    at, value = least_within(function, points, 1e-3, 40)
+    assert abs(at - least) < 5e-3
+    assert value == function.function(at)
+    assert function.calls <= 40
+
+
+def test_about_as_many_values_as_brents_method():
+    ours, theirs = (Counted(lambda x: float(np.log1p(3 * (x - 0.7) ** 2) + 0.1 * x)) for _ in range(2))
+    found = least_within(ours, [(x, ours.function(x)) for x in (0.4, 0.6, 1.1)], 5e-3, 12)
+    brents = optimize.minimize_scalar(theirs, bounds=(0.4, 1.1), method="bounded", options={"xatol": 5e-3})
+    assert found[1] < brents.fun + 1e-5
+    assert ours.calls <= theirs.calls + 3
