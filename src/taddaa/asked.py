@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from .chains.machine.placement import refuse_forked
 from .errors import InputError, whole_seed
@@ -45,7 +44,7 @@ def as_asked(
         raise InputError(f"target has dim = {target.dim}, but the approximation has dimension {approximation.dim}")
     functionals, seed = as_functionals(functionals, var_names), whole_seed(seed)
     refuse_forked()
-    if isinstance(jnp.zeros(()), jax.core.Tracer):
+    if isinstance(jax.device_put(0.0), jax.core.Tracer):  # which compiles nothing
         raise InputError(f"{what} cannot be called inside jax.jit: it compiles and runs programs of its own; call it outside")
     return Asked(target, approximation, functionals, settings, seed)
 

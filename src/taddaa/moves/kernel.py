@@ -246,6 +246,11 @@ def namespace(array) -> Any:
     return jnp if isinstance(array, jax.Array) else np
 
 
+def in_precision(values) -> np.ndarray:
+    """As a NumPy array, in the precision that JAX computes in. JAX's own `asarray` compiles a program for every new shape."""
+    return np.asarray(values, jnp.result_type(float))
+
+
 def _of(noise: Noise, step) -> tuple[Any, Any]:
     """The library to compute with; and the step, to be multiplied with vectors."""
     xp = namespace(noise.normal)

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .bend import Bend
-from .kernel import Point
+from .kernel import Point, in_precision
 
 MIDDLE = 1e-5  # how far from a map's middle its slope there is taken
 
@@ -154,7 +153,7 @@ def same_kind(metric: Metric, drivers: int, levels: int) -> Metric:
     if drivers == 0:
         return Dense(metric.factor)
     shapes = ((dim,), (dim,), (dim, int(drivers)), (int(drivers), dim), (int(drivers), dim), (int(levels), dim), *[(dim,)] * 3)
-    return Bent(Bend(*(jnp.zeros(shape) for shape in shapes)), metric.factor)
+    return Bent(Bend(*(in_precision(np.zeros(shape)) for shape in shapes)), metric.factor)
 
 
 def as_covariance(metric: Metric) -> np.ndarray:

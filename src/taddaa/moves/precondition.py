@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
+from .kernel import in_precision
 from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
 from .straighten import learn_bend
 
@@ -56,7 +56,7 @@ class Identity(Preconditioner):
     """No preconditioning."""
 
     def initial(self, approximation, draws, gradients):
-        return Found(Diagonal(jnp.ones(approximation.dim)), "")
+        return Found(Diagonal(in_precision(np.ones(approximation.dim))), "")
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class FromApproximation(Preconditioner):
             covariance = np.atleast_2d(np.cov(draws, rowvar=False))
             if len(draws) <= approximation.dim:
                 note = f"{len(draws)} draws cannot give a covariance matrix of dimension {approximation.dim}: its diagonal was used"
-                return Found(Diagonal(jnp.asarray(np.sqrt(np.diag(covariance)))), note)
+                return Found(Diagonal(in_precision(np.sqrt(np.diag(covariance)))), note)
         if covariance.ndim == 1:
-            return Found(Diagonal(jnp.asarray(np.sqrt(covariance))), "")
+            return Found(Diagonal(in_precision(np.sqrt(covariance))), "")
         try:
-            return Found(Dense(jnp.asarray(np.linalg.cholesky(covariance))), "")
+            return Found(Dense(in_precision(np.linalg.cholesky(covariance))), "")
         except np.linalg.LinAlgError:
             note = "the draws' covariance matrix is singular: its diagonal was used as preconditioner"
-            return Found(Diagonal(jnp.asarray(np.sqrt(np.diag(covariance)))), note)
+            return Found(Diagonal(in_precision(np.sqrt(np.diag(covariance)))), note)
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ class Fisher(Preconditioner):
             reason = f"only {len(x)} of {len(draws)} pilot draws have finite gradients" if len(x) < 10 else "some gradients do not vary"
             metric = found.metric
             if isinstance(metric, Diagonal) and len(metric.scale) <= LARGEST_FULL:
-                metric = Dense(jnp.diag(metric.scale))  # so that the chains may still improve it
+                metric = Dense(np.diag(metric.scale))  # so that the chains may still improve it
             return Found(metric, f"the approximation's own covariance was used as preconditioner, because {reason}")
         dim = x.shape[1]
         if dim > LARGEST_FULL:
-            scale = jnp.asarray(_fisher_scale(x, g))
-            return Found(DiagonalLowRank(scale, jnp.zeros((dim, LOW_RANK)), jnp.ones(LOW_RANK)), "")
+            scale = in_precision(_fisher_scale(x, g))
+            return Found(DiagonalLowRank(scale, *map(in_precision, (np.zeros((dim, LOW_RANK)), np.ones(LOW_RANK)))), "")
         if len(x) < LEAST_DRAWS_PER_DIMENSION * dim:
             note = f"{len(x)} usable pilot gradients are too few for a full preconditioner in {dim} dimensions: a diagonal one was used"
-            return Found(Dense(jnp.asarray(np.diag(_fisher_scale(x, g)))), note)
-        return Found(Dense(jnp.asarray(_fisher_factor(x, g))), "")
+            return Found(Dense(in_precision(np.diag(_fisher_scale(x, g)))), note)
+        return Found(Dense(in_precision(_fisher_factor(x, g))), "")
 
     def improved(self, metric, draws, gradients, chains):
         usable = np.isfinite(gradients).all(axis=1) & np.isfinite(draws).all(axis=1)
@@ -123,8 +123,8 @@ class Fisher(Preconditioner):
             bend = learn_bend(x, g, chains) if self.straighten else None
             if bend is not None:
                 w, _, slope = enter(Bent(bend, np.eye(x.shape[1])), x, np.zeros(len(x)), g)
-                return Bent(bend, jnp.asarray(_fisher_factor(w, slope)))
-            return Dense(jnp.asarray(_fisher_factor(x, g)))
+                return Bent(bend, in_precision(_fisher_factor(w, slope)))
+            return Dense(in_precision(_fisher_factor(x, g)))
         return metric
 
 
@@ -206,4 +206,4 @@ def _fisher_low_rank(x: np.ndarray, g: np.ndarray, rank: int) -> DiagonalLowRank
     half = lower @ (vectors * values**-0.25)
     lengths, directions = np.linalg.eigh(half @ half.T)
     most = np.argsort(-np.abs(np.log(lengths)))[:rank]
-    return DiagonalLowRank(jnp.asarray(scale), jnp.asarray(subspace @ directions[:, most]), jnp.asarray(np.sqrt(lengths[most])))
+    return DiagonalLowRank(in_precision(scale), in_precision(subspace @ directions[:, most]), in_precision(np.sqrt(lengths[most])))

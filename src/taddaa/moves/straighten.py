@@ -6,12 +6,12 @@ target (its gradients pulled back) may show drivers of drivers. With A = B = 0 t
 preconditioner, which stays the second stage. Everything is NumPy: a search that finds nothing costs milliseconds, and none compiles.
 """
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..formulas.distributions import chi2_upper_quantile, normal_quantile, ranks
 from .bend import Bend
 from .divergence import Divergence, Edges
+from .kernel import in_precision
 from .pooling import Shape, narrowing, pooled
 
 LARGEST = 500  # dimensions
@@ -62,7 +62,7 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
         return None
     whole = Divergence(u, r, found)
     shape = pooled((before[0] - centre) / scale, before[1] * scale, whole.shape(whole.minimise(fit)))
-    return bend_of(shape, centre, scale)._replace(gain=jnp.asarray(gain.mean() * max(1.0, COMMON_SHARE / share)))
+    return bend_of(shape, centre, scale)._replace(gain=in_precision(gain.mean() * max(1.0, COMMON_SHARE / share)))
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
@@ -214,4 +214,4 @@ def bend_of(shape: Shape, centre: np.ndarray, scale: np.ndarray) -> Bend:
     levels = np.zeros((MOST_LEVELS, len(centre)))
     levels[MOST_LEVELS - len(shape.turns) :] = shape.turns[::-1]
     parts = (centre, scale, select, padded(shape.stretch), padded(shape.shift), levels, shape.known, shape.neck, shape.mouth)
-    return Bend(*(jnp.asarray(part) for part in parts))
+    return Bend(*(in_precision(part) for part in parts))

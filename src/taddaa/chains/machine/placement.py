@@ -53,7 +53,7 @@ class Placement:
     def across(self, array: Any, dtype: Any = None, axis: int = 0) -> jax.Array:
         """One row a chain along `axis`, spread over the devices; the last row is repeated where devices would be left over."""
         if self.mesh is None:
-            return jnp.asarray(array, dtype)
+            return _on_device(array, dtype)
         array = np.asarray(array)
         count = array.shape[axis]
         shape = (*array.shape[:axis], count + -count % self.shards, *array.shape[axis + 1 :])
@@ -62,7 +62,7 @@ class Placement:
     def everywhere(self, tree: Any, dtype: Any = None) -> Any:
         """The same on every device."""
         if self.mesh is None:
-            return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)
+            return jax.tree.map(lambda leaf: _on_device(leaf, dtype), tree)
         whole = NamedSharding(self.mesh, PartitionSpec())
         return jax.tree.map(lambda leaf: self._put(np.asarray(leaf), dtype, np.shape(leaf), whole, 0), tree)
 
@@ -78,7 +78,7 @@ class Placement:
         def place(leaf):
             kind = dtype if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None
             if self.mesh is None:
-                return jnp.asarray(leaf, kind)
+                return _on_device(leaf, kind)
             if _is_sharded(leaf):
                 array, mine = jnp.asarray(leaf, kind), NamedSharding(self.mesh, leaf.sharding.spec)
                 return array if array.sharding == mine else jax.device_put(array, mine)
@@ -225,6 +225,14 @@ def _as_bytes(value: Any) -> bytes:
     if isinstance(value, (list, tuple)):
         return b"|".join(_as_bytes(part) for part in value)
     return description(value) if isinstance(value, np.ndarray) else repr(value).encode()
+
+
+def _on_device(values: Any, dtype: Any = None) -> jax.Array:
+    """On the default one. `asarray` of JAX's own compiles a program for every new shape of a NumPy array; this only copies."""
+    if isinstance(values, jax.Array) or (dtype is None and not isinstance(values, np.ndarray | np.generic)):
+        return jnp.asarray(values, dtype)
+    values = np.asarray(values)
+    return jax.device_put(values.astype(jax.dtypes.canonicalize_dtype(values.dtype if dtype is None else dtype), copy=False))
 
 
 def _is_sharded(leaf: Any) -> bool:
