@@ -44,9 +44,9 @@ TRUTH_DRAWS = 10_000  # of each of 4 chains
 MEADS_CHAINS = 128
 INTRODUCTION = """## Beside what people would run instead
 
-Seconds of a process of its own (import, compile, run) and gradients, warm-up included, for the default diagnosis of a mean-field
-fit; for NumPyro's NUTS as people run it (4 × (1,000 + 1,000), vectorised, diagonal mass); for nutpie (4 × (400 + 1,000), low-rank
-adaptation) on the same JAX function called from Python; and for BlackJAX's MEADS (128 chains × (1,000 + 1,000)). *Error*: of
+Seconds of a process of its own (import from bytecode, compile, run) and gradients, warm-up included, for the default diagnosis of a
+mean-field fit; for NumPyro's NUTS as people run it (4 × (1,000 + 1,000), vectorised, diagonal mass); for nutpie (4 × (400 + 1,000),
+low-rank adaptation) on the same JAX function called from Python; and for BlackJAX's MEADS (128 chains × (1,000 + 1,000)). *Error*: of
 posterior means against a long run of NUTS (4 × 10,000), in posterior standard deviations, median and 90 % over quantities; for the
 diagnosis that of its right values (of the moved draws where it gives none), for the first look that of its estimates, and in
 brackets the fit's own. *Second*: another diagnosis in the same process. Each number is of one process, and methods are measured one after
@@ -288,7 +288,7 @@ def main() -> None:
     if chosen.job:  # the last line is the result
         print(json.dumps(JOBS[chosen.job[1]](chosen.job[0])))
         return
-    for folder in ("src", "benchmarks"):  # to bytecode, as installers leave every package, the rivals' too
+    for folder in ("src", "benchmarks"):  # to bytecode, as pip leaves every package, the rivals' too
         compileall.compile_dir(ROOT / folder, quiet=1)
     if unknown := [name for name in chosen.names if name not in MODELS]:
         parser.error(f"no model {', '.join(unknown)}; there are {', '.join(MODELS)}")

@@ -52,9 +52,17 @@ between the draws and the posterior's estimated centre. From 3 nats on the whole
 or take is over the tolerance and over 30 % of the error seen. The cutoffs were chosen on the targets below and nine other fits, so expect a
 little worse elsewhere. A quantile is where it would be if the posterior were the fit, moved and stretched.
 
-**When to use it:** when gradients are so dear that a diagnosis (tens of thousands) cannot be paid for, or to see at once whether a
-fit is badly wrong. **When not:** hierarchical models. Draws of a mean-field fit of a centred or non-centred hierarchy, of stochastic
-volatility or of a horseshoe do not see where the posterior is, and the first look says *doubtful* there and no more.
+**When to use it:** when gradients are so dear that a diagnosis (tens of thousands) cannot be paid for, or to see at once whether a fit
+is badly wrong. **When not:** hierarchical models. Draws of a mean-field fit of a centred or non-centred hierarchy, of stochastic
+volatility or of a horseshoe do not see where the posterior is, and the first look says *doubtful* there and no more. Of the material
+errors of eight such real fits (means, variances and two quantiles of each parameter) it gives a quarter within 30 %: nearly all of an
+ordinal and a logistic regression, half of a non-centred hierarchy, and a fifth or less of a centred one, of volatility, of a horseshoe, or
+of factors whose signs may be turned, of which no draw sees the other half.
+
+**What more gradients would buy: little.** Draws that move were tried in its place: a Gaussian with a full covariance, refitted to the
+gradients in steps (Cai et al. 2024, *batch and match*), and a first look from there. Without the factors, 400 gradients more give 37 %
+of the errors in place of 33 %, and 2,000 more 44 %: what these posteriors have is not the shape of a Gaussian, wherever it is put. That
+takes chains.
 """
 
 

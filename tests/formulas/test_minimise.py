@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from taddaa.formulas.minimise import least_within, minimise
+from taddaa.formulas.minimise import DOWN, LEVEL, _cubic, _stepped, least_within, minimise
 
 
 class Counted:
@@ -76,6 +76,66 @@ def test_where_the_function_is_not_finite_it_steps_back():
 def test_a_slope_that_lies_ends_where_it_began():
     start = np.array([1.0, 2.0])
     np.testing.assert_array_equal(minimise(lambda x: (float(x @ x), -2 * x), start, 50), start)
+
+
+def test_a_cubic_is_least_where_it_is():
+    value, slope = (lambda x: x**3 - 3 * x + 1), (lambda x: 3 * x**2 - 3)
+    for a, b in ((0.0, 1.7), (-0.5, 4.0), (0.9, 1.05)):
+        assert _cubic((a, value(a), slope(a)), (b, value(b), slope(b))) == pytest.approx(1.0, abs=1e-9)
+    assert _cubic((0.0, 0.0, -1.0), (2.0, 5.0, -10.0)) <= 2.0
+
+
+@pytest.mark.parametrize("length", [1e-4, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("function", [rosenbrock, saturating, quadratic(3, 100.0)])
+def test_wolfes_conditions_hold_after_a_step_of_any_length(function, length):
+    """Too short a step must grow, too long a one must shrink."""
+    x = np.array([-1.2, 1.0, 0.5])
+    value, slope = function(x)
+    way = -slope / np.linalg.norm(slope)
+    there, new_value, new_slope = _stepped(function, x, value, slope, way, length)
+    assert new_value <= value + DOWN * (there - x) @ slope
+    assert new_slope @ way >= LEVEL * (slope @ way)
+    assert _stepped(function, x, value, slope, -way, length) is None
+
+
+def test_a_jump_just_behind_the_start_is_no_failure():
+    def function(x):
+        return (-float(x[0]), np.array([-1.0])) if x[0] <= 1 else (1e6 * float(x[0]), np.array([1e6]))
+
+    assert 0.9 < minimise(function, np.zeros(1), 30)[0] <= 1
+
+
+def test_what_was_learnt_elsewhere_is_forgotten_where_it_misleads():
+    """Curvature that grows a millionfold on the way: steps that fitted before it are refused."""
+
+    def function(x):
+        return float(np.sum(np.where(x > 1, 0.5 * (x - 1) ** 2, 5e5 * (x - 1) ** 2))), np.where(x > 1, x - 1, 1e6 * (x - 1))
+
+    np.testing.assert_allclose(minimise(function, np.array([300.0, -2.0, 5.0]), 500), 1.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_what_is_not_a_number_is_never_the_least(side):
+    def function(x):
+        return float("nan") if side * (x - 0.6) > 0.02 else (x - 0.6) ** 2
+
+    at, value = least_within(function, [(0.2, 0.16), (0.61, 1e-4), (1.0, 0.16)], 1e-3, 20)
+    assert value <= 1e-4 and abs(at - 0.6) < 0.011
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lopsided_losses_take_no_more_values(seed):
+    """Flat on one side and steep on the other: parabolas alone creep, and the tries run out."""
+    rng = np.random.default_rng(seed)
+    least, steep, flip = rng.uniform(0.7, 0.9), rng.uniform(2, 12), rng.choice([-1, 1])
+
+    def function(x):
+        z = flip * (x - least)
+        return float(np.exp(steep * z) - steep * z)
+
+    low, high = (0.5, 1.1)
+    found = least_within(function, [(x, function(x)) for x in (low, least + rng.uniform(-0.03, 0.03), high)], 5e-3, 12)
+    assert abs(found[0] - least) < 0.01
 
 
 @given(

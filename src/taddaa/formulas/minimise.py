@@ -56,11 +56,12 @@ def _newtons(slope: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray]]) -> n
 def _stepped(
     objective: Objective, x: np.ndarray, value: float, slope: np.ndarray, way: np.ndarray, length: float
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """A point on the way at which Wolfe's conditions hold, with its value and slope; None where there is none to be found."""
+    """A point on the way at which Wolfe's conditions hold, or at least the first, with its value and slope; None where none is found."""
     promised = float(slope @ way)
     if not promised < 0:
         return None
     low, high, beyond = (0.0, value, promised), np.inf, None
+    lowest = None  # a point that keeps the promise, but is still steep
     for _ in range(MOST_TRIED):
         there = x + length * way
         new_value, new_slope = objective(there)
@@ -70,7 +71,7 @@ def _stepped(
         elif new_value > value + DOWN * length * promised or new_value >= low[1]:
             high, beyond = length, (length, new_value, along)
         elif along < LEVEL * promised:
-            low = length, new_value, along
+            low, lowest = (length, new_value, along), (there, float(new_value), new_slope)
         else:
             return there, float(new_value), new_slope
         if np.isinf(high):
@@ -79,14 +80,16 @@ def _stepped(
         inside = (low[0] + high) / 2 if beyond is None else _cubic(low, beyond)
         margin = 0.1 * (high - low[0])
         length = float(np.clip(inside, low[0] + margin, high - margin))
-    return None
+        if not low[0] < length < high:  # no number is left between them
+            break
+    return lowest
 
 
 def _cubic(a: tuple[float, float, float], b: tuple[float, float, float]) -> float:
     """Where the cubic through two values with their slopes is least; their middle where it has no minimum."""
     (p, f, f_slope), (q, g, g_slope) = a, b
     mean = f_slope + g_slope - 3 * (g - f) / (q - p)
-    root = mean**2 - f_slope * g_slope
+    root = mean * mean - f_slope * g_slope
     if not root >= 0:
         return (p + q) / 2
     root = np.sqrt(root)
@@ -98,17 +101,20 @@ def least_within(function: Callable[[float], float], points: list[tuple[float, f
     """Where a function is least and its value there, to within `close` or with so many more values, from three with their values.
 
     The three are in order, and the one in the middle is lowest. Each new one is where the parabola through them is least, or one that
-    shortens the longer side where that is too near to tell anything.
+    shortens the longer side where that is too near to tell anything, or where parabolas creep up from one side.
     """
+    widths = [np.inf, np.inf]  # before the last two
     for _ in range(most):
         (a, f_a), (b, f_b), (c, f_c) = points
         if c - a <= 2 * close:
             break
         left, right = (b - a) * (f_b - f_c), (b - c) * (f_b - f_a)
         new = b - 0.5 * ((b - a) * left - (b - c) * right) / (left - right) if left != right else b
-        if not (a < new < c) or abs(new - b) < close / 2:
+        creeps, widths = c - a > widths[0] / 2, [widths[1], c - a]
+        if creeps or not (a < new < c) or abs(new - b) < close / 2:
             new = b + GOLDEN * (c - b) if c - b > b - a else b - GOLDEN * (b - a)
         value = function(new)
+        value = np.inf if np.isnan(value) else value  # worse than any
         first, second = sorted([(new, value), (b, f_b)])
         points = [points[0], first, second] if first[1] <= second[1] else [first, second, points[2]]
     return points[1]

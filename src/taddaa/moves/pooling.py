@@ -136,7 +136,7 @@ def _least(loss: Callable[[float], float], about: float | None) -> float:
     """The factor of least loss: near the best of some, or near the one that half the states gave; further where an end is the best."""
     tried = list(FACTORS) if about is None else [about / NEARBY, about, about * NEARBY]
     values = [loss(factor) for factor in tried]
-    while (k := int(np.argmin(values))) in (0, len(tried) - 1):
+    while (k := int(np.argmin(np.nan_to_num(values, nan=np.inf)))) in (0, len(tried) - 1):
         further = tried[k] * FACTORS[1] / FACTORS[0] if k else tried[k] * FACTORS[0] / FACTORS[1]
         if not SMALLEST < further < LARGEST:
             return float(tried[k])

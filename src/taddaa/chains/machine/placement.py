@@ -228,11 +228,11 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def _on_device(values: Any, dtype: Any = None) -> jax.Array:
-    """On the default one. `asarray` of JAX's own compiles a program for every new shape of a NumPy array; this only copies."""
+    """On the default one, as a copy. JAX's own `asarray` compiles a program for every new shape of a NumPy array."""
     if isinstance(values, jax.Array) or (dtype is None and not isinstance(values, np.ndarray | np.generic)):
         return jnp.asarray(values, dtype)
-    values = np.asarray(values)
-    return jax.device_put(values.astype(jax.dtypes.canonicalize_dtype(values.dtype if dtype is None else dtype), copy=False))
+    kind = jax.dtypes.canonicalize_dtype(np.asarray(values).dtype if dtype is None else dtype)
+    return jax.device_put(np.array(values, kind))  # which may go on using the very memory that it is given
 
 
 def _is_sharded(leaf: Any) -> bool:
