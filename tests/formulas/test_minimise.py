@@ -123,19 +123,18 @@ def test_what_is_not_a_number_is_never_the_least(side):
     assert value <= 1e-4 and abs(at - 0.6) < 0.011
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_lopsided_losses_take_no_more_values(seed):
-    """Flat on one side and steep on the other: parabolas alone creep, and the tries run out."""
-    rng = np.random.default_rng(seed)
-    least, steep, flip = rng.uniform(0.7, 0.9), rng.uniform(2, 12), rng.choice([-1, 1])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_lopsided_losses_take_no_more_values(side):
+    """Flat on one side and steep on the other: parabolas alone creep, and the tries run out (0.03 to 0.06 off)."""
+    for least in np.linspace(0.72, 0.88, 30):
 
-    def function(x):
-        z = flip * (x - least)
-        return float(np.exp(steep * z) - steep * z)
+        def function(x, least=least):
+            z = side * (x - least)
+            return float(np.expm1(20 * z) - 20 * z if z > 0 else 0.4 * z**2)
 
-    low, high = (0.5, 1.1)
-    found = least_within(function, [(x, function(x)) for x in (low, least + rng.uniform(-0.03, 0.03), high)], 5e-3, 12)
-    assert abs(found[0] - least) < 0.01
+        points = [(x, function(x)) for x in (0.6, 0.8, 1.1)]
+        if points[1][1] <= min(points[0][1], points[2][1]):
+            assert abs(least_within(function, points, 5e-3, 12)[0] - least) < 0.01
 
 
 @given(
