@@ -10,6 +10,7 @@ import pytest
 from taddaa import Fisher, Gaussian, Settings, Target, diagnose
 from taddaa.moves.bend import Bend
 from taddaa.moves.metric import Bent, Dense
+from taddaa.moves.precondition import Improved
 
 T = 64
 
@@ -27,7 +28,7 @@ class BendsLate(Fisher):
     def improved(self, metric, draws, gradients, chains):
         self.asked[0].append(type(metric))
         found = super().improved(Dense(metric.factor), draws, gradients, chains)
-        return Bent(straight(), found.factor) if len(self.asked[0]) > 3 else found
+        return Improved(lambda: Bent(straight(), found.metric.factor), 0.0) if len(self.asked[0]) > 3 else found
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Bends(Fisher):
         found = super().improved(Dense(metric.factor), draws, gradients, chains)
         if self.asked:
             self.asked[0].append(type(metric))
-        return found if self.asked and len(self.asked[0]) > 3 else Bent(straight()._replace(gain=jnp.asarray(self.gain)), found.factor)
+        if self.asked and len(self.asked[0]) > 3:
+            return found
+        return Improved(lambda: Bent(straight()._replace(gain=jnp.asarray(self.gain)), found.metric.factor), self.gain)
 
 
 def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():

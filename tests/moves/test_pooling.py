@@ -7,7 +7,7 @@ import pytest
 
 from taddaa.moves import pooling
 from taddaa.moves.bend import CAP, Bend
-from taddaa.moves.pooling import Shape, _children, _least, _others, _solved, _with_others, narrowing, pooled, pulled_back
+from taddaa.moves.pooling import Shape, _children, _least, _losses, _others, _solved, _with_others, narrowing, pooled, pulled_back
 from taddaa.moves.straighten import bend_of, learn_bend
 
 GROUPS = 12
@@ -150,6 +150,12 @@ def test_what_the_data_tie_a_child_to_is_found_as_by_regressing_each_coordinate(
         assert _others(u, told, children, more) == alone == [[4], [], [4], []]
         for mine, child in zip(_children(u, r, told, more), children, strict=True):
             assert mine.known == pytest.approx(child.known) and mine.loss == pytest.approx(child.loss)
+    for member, child in zip(more, children, strict=True):
+        (mine,) = _children(u, r, told, [member])
+        assert mine.known == pytest.approx(child.known) and mine.shift == pytest.approx(child.shift[: len(member[1])])
+    several = _losses(u, r, np.stack([told, np.sqrt(told)]), more)
+    for of_both, factor in zip(several, (1.0, 0.5), strict=True):
+        assert of_both == pytest.approx(np.mean([np.log1p(child.loss) for child in _children(u, r, told**factor, more)]))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -161,9 +167,16 @@ def test_gradients_show_who_is_narrowed_by_a_driver_and_who_is_not(seed):
     u = np.column_stack([x, alone, shifted + 0.8 * x[:, 0]])
     r = np.column_stack([g, -5 * alone, -5 * shifted]) + 0.3 * rng.standard_normal(u.shape)
     driver = np.array([0])
-    assert min(narrowing(u, r[:, i], i, u[:, 0], [1], driver) for i in range(2, 2 + GROUPS)) > 15
-    assert max(abs(narrowing(u, r[:, i], i, u[:, 0], [1], driver)) for i in (GROUPS + 2, GROUPS + 3)) < 4.5
-    assert narrowing(u[:20], r[:20, 2], 2, u[:20, 0], [1], driver) == 0  # too few to tell
+    own = np.arange(2, GROUPS + 4)
+    sure = narrowing(u, r[:, own], own, u[:, 0], [[1]] * len(own), driver)
+    assert sure[:GROUPS].min() > 15 and np.abs(sure[GROUPS:]).max() < 4.5
+    assert narrowing(u[:20], r[:20, [2]], own[:1], u[:20, 0], [[1]], driver) == 0  # too few to tell
+    # Each as by itself, though some lean on more than others.
+    leans = [[], [1], [1, 4]]
+    several = narrowing(u, r[:, [2, 3, 5]], np.array([2, 3, 5]), u[:, 0], leans, driver)
+    for i, on, found in zip((2, 3, 5), leans, several, strict=True):
+        assert narrowing(u, r[:, [i]], np.array([i]), u[:, 0], [on], driver)[0] == pytest.approx(found)
+    assert narrowing(u, r[:, []], own[:0], u[:, 0], [], driver).size == 0
 
 
 def test_how_sure_a_narrowing_is_agrees_with_weighted_least_squares():
@@ -172,7 +185,7 @@ def test_how_sure_a_narrowing_is_agrees_with_weighted_least_squares():
     x = rng.standard_normal((300, 3))
     told = np.exp(-2 * 0.4 * x[:, 0])
     r = -(0.5 * told + 0.3) * x[:, 1] + 0.2 * x[:, 0] + 0.8 * rng.standard_normal(300)
-    found = narrowing(x, r, 1, 0.4 * x[:, 0], [], np.array([0]))
+    (found,) = narrowing(x, r[:, None], np.array([1]), 0.4 * x[:, 0], [[]], np.array([0]))
     columns = np.column_stack([told * x[:, 1], told, x[:, 1], np.ones(300), x[:, 0]])
     weight = np.ones(300) / np.sqrt(told)
     for _ in range(4):
@@ -188,5 +201,6 @@ def test_how_sure_a_narrowing_is_agrees_with_weighted_least_squares():
 @pytest.mark.parametrize("about", [None, 0.7, 1.4])
 @pytest.mark.parametrize("best", [0.3, 0.75, 1.0, 1.6, 3.0])
 def test_the_best_factor_is_found_though_it_lies_beyond_those_tried_first(best, about):
-    assert _least(lambda factor: (np.log(factor / best)) ** 2, about) == pytest.approx(best, abs=0.02)
-    assert 3 < _least(lambda factor: -factor, about) <= 5 and 0.2 <= _least(lambda factor: factor, about) < 0.4  # and not without end
+    assert _least(lambda factors: [np.log(factor / best) ** 2 for factor in factors], about) == pytest.approx(best, abs=0.02)
+    falling, rising = _least(lambda factors: [-factor for factor in factors], about), _least(lambda factors: factors, about)
+    assert 3 < falling <= 5 and 0.2 <= rising < 0.4  # and not without end

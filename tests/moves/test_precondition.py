@@ -111,12 +111,12 @@ def test_improved_from_moving_chains():
     rng = np.random.default_rng(4)
     states = rng.multivariate_normal([0.0, 0.0], COVARIANCE, 300)
     old = Dense(np.eye(2))
-    better = Fisher().improved(old, states, -np.linalg.solve(COVARIANCE, states.T).T, 387)
+    better = Fisher().improved(old, states, -np.linalg.solve(COVARIANCE, states.T).T, 387).metric
     np.testing.assert_allclose(gram(better, 2), COVARIANCE, rtol=1e-5)
-    assert Fisher().improved(old, states, np.full_like(states, np.nan), 387) is old
-    assert Fisher().improved(old, np.zeros_like(states), states, 387) is old
+    assert Fisher().improved(old, states, np.full_like(states, np.nan), 387).metric is old
+    assert Fisher().improved(old, np.zeros_like(states), states, 387).metric is old
     for fixed in (FromApproximation(), Identity()):
-        assert fixed.improved(old, states, states, 387) is old
+        assert fixed.improved(old, states, states, 387).metric is old
 
 
 # The paper's, and none --------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def low_rank_metric(rng, dim: int, variance: float, count: int = 400):
     covariance = np.eye(dim) + (np.sqrt(variance) - 1) ** 2 * np.outer(direction, direction)
     gradients = -np.linalg.solve(covariance, draws.T).T
     blank = DiagonalLowRank(np.ones(dim), np.zeros((dim, 20)), np.ones(20))
-    return Fisher().improved(blank, draws, gradients, 387), direction, covariance
+    return Fisher().improved(blank, draws, gradients, 387).metric, direction, covariance
 
 
 def test_push_and_pull_are_adjoint_and_match_the_matrix():

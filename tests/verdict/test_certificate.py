@@ -125,7 +125,7 @@ def test_chains_that_cannot_move_are_not_certified():
 
 def test_a_funnel_in_coordinates_that_are_not_straightened_is_not_certified(monkeypatch):
     """Chains that cannot enter the neck do not meet those that cannot leave it."""
-    monkeypatch.setattr(precondition, "learn_bend", lambda *_: None)
+    monkeypatch.setattr(precondition, "find_straightening", lambda *_: None)
     funnel = lambda x: -0.5 * (x[0] / 3) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 4.5 * x[0]  # noqa: E731
     fit = Gaussian(np.zeros(10), np.r_[3.0, np.full(9, 2.0)])
     report = taddaa.diagnose(funnel, fit, settings=Settings(chains=200, budget=1), certify=True)

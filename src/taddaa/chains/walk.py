@@ -12,7 +12,7 @@ import numpy as np
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC, Kernel
 from ..moves.metric import Bent, Metric, same_kind
-from ..moves.precondition import Preconditioner
+from ..moves.precondition import Improved, Preconditioner
 from ..moves.straighten import LEAST_GAIN
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
@@ -92,7 +92,7 @@ class Walk:
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
         self._edge_at: tuple[int, bool] = (-1, False)  # the iteration at which it was last asked, and the answer
-        self._better_at: tuple[int, Metric] = (-1, self.metric)
+        self._better_at: tuple[int, Improved | None] = (-1, None)
 
     def open(self) -> None:
         """To T/2, or before an early round to T/8, learning the metric on the way."""
@@ -192,8 +192,8 @@ class Walk:
         """
         if not isinstance(self.metric, Bent) or self.full_rounds > 1:
             return False
-        better = self._better_metric()
-        return isinstance(better, Bent) and float(better.bend.gain) >= LEAST_GAIN
+        gain = self._improved().gain
+        return gain is not None and gain >= LEAST_GAIN
 
     @property
     def seen(self) -> Seen:
@@ -213,24 +213,26 @@ class Walk:
     @property
     def could_be_straightened(self) -> bool:
         """Whether what the chains have seen by now would bend their coordinates, which were straight so far."""
-        return not isinstance(self.metric, Bent) and isinstance(self._better_metric(), Bent)
+        return not isinstance(self.metric, Bent) and self._improved().gain is not None
 
-    def _better_metric(self) -> Metric:
+    def _improved(self) -> Improved:
         """From as few of the latest snapshots as give enough draws; kept, because it is asked for more than once where they stand."""
-        if self._better_at[0] == self.iteration:
-            return self._better_at[1]
+        at, found = self._better_at
+        if found is not None and at == self.iteration:
+            return found
         kept = self._arrived()
         latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
         chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])
         gradients = np.concatenate([snapshot.gradients for snapshot in latest[-enough:]])
-        self._better_at = (self.iteration, self.preconditioner.improved(self.metric, positions, gradients, chains))
-        return self._better_at[1]
+        found = self.preconditioner.improved(self.metric, positions, gradients, chains)
+        self._better_at = self.iteration, found
+        return found
 
     def _learn(self) -> None:
         """A better metric, if there is one; the chains are carried on under it."""
-        metric = self._better_metric()
+        metric = self._improved().metric
         if metric is not self.metric:
             old, self.metric = self.metric, agreed_metric(metric)
             self.chains = self.engine.repoint(self.chains, old, self.metric)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 HISTORY = 10  # pairs that L-BFGS remembers
-FLAT, STALLED = 1e-5, 2e-9  # the largest slope at a minimum; the least gain of a step, as a part of the value (or of one)
+FLAT = 1e-5  # the largest slope at a minimum
 DOWN, LEVEL = 1e-3, 0.9  # Wolfe's conditions: what the slope promises is kept in part, and what is left of it is less
 MOST_TRIED = 20  # lengths of a step
 GOLDEN = (3 - 5**0.5) / 2
@@ -16,8 +16,11 @@ GOLDEN = (3 - 5**0.5) / 2
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def minimise(objective: Objective, start: np.ndarray, steps: int) -> np.ndarray:
-    """Near a local minimum of a function that gives its value and slope, after so many steps at most (Nocedal and Wright 2006, 7.4)."""
+def minimise(objective: Objective, start: np.ndarray, steps: int, least: float = 2e-9) -> np.ndarray:
+    """Near a local minimum of a function that gives its value and slope (Nocedal and Wright 2006, 7.4).
+
+    After so many steps at most, or one that gains less than the `least`, as a part of the value (or of one).
+    """
     x, (value, slope) = start, objective(start)
     pairs: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(steps):
@@ -34,7 +37,7 @@ def minimise(objective: Objective, start: np.ndarray, steps: int) -> np.ndarray:
         gain, (x, value, slope) = value - found[1], found
         if moved @ turned > np.finfo(float).eps * (turned @ turned):
             pairs = [*pairs, (moved, turned)][-HISTORY:]
-        if gain <= STALLED * max(abs(value), 1.0):
+        if gain <= least * max(abs(value), 1.0):
             break
     return x
 

@@ -9,6 +9,7 @@ from .bend import CAP
 from .pooling import Shape
 
 RIDGE, MOST_STEPS = 1e-3, 60
+LEAST_STEP = 1e-6  # by which a step must lower the loss, whose standard error is a thousand times that or more
 BLOCK_NUMBERS = 15_000  # in the arrays of a block of states
 ALL = slice(None)
 
@@ -40,10 +41,12 @@ class Divergence:
         count = max(1, BLOCK_NUMBERS // u.shape[1])
         self.blocks = [slice(first, first + count) for first in range(0, len(u), count)]
 
-    def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+    def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """A and B, c and log δ."""
         stretch, shift = np.zeros(self.stretches.shape), np.zeros(self.shifts.shape)
-        stretch[self.stretches], shift[self.shifts] = np.split(theta[: sum(self.free)], [self.free[0]])
-        return stretch, shift, *np.split(theta[sum(self.free) :], 2)
+        (first, second), dim = self.free, self.u.shape[1]
+        stretch[self.stretches], shift[self.shifts] = theta[:first], theta[first : first + second]
+        return stretch, shift, theta[-2 * dim : -dim], theta[-dim:]
 
     def started(self, before: np.ndarray | None, edges: Edges, r: np.ndarray) -> np.ndarray:
         """From the last turn's minimum; the new A from the slopes of log g² on the drivers, since force falls as e^−a."""
@@ -76,15 +79,14 @@ class Divergence:
             steps.append((mine, force))
         return bent, grow, shifted, flat, pulled, steps
 
-    def _residual(self, theta, rows=ALL):
-        stretch, shift, centre, log_scale = self.unpacked(theta)
+    def _residual(self, stretch, shift, centre, log_scale, rows=ALL):
         parts = self._forward(stretch, shift, rows)
         _, grow, shifted, _, pulled, _ = parts
         w, slope, delta = shifted / grow, pulled * grow, np.exp(np.clip(log_scale, -20, 20))
         return slope * delta, (w - centre) / delta, w, slope, delta, parts
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
-        push, spread = self._residual(theta)[:2]
+        push, spread = self._residual(*self.unpacked(theta))[:2]
         return np.log1p(np.mean((push + spread) ** 2, axis=1))
 
     def pulled_back(self, theta: np.ndarray) -> np.ndarray:
@@ -92,16 +94,16 @@ class Divergence:
         return self._forward(*self.unpacked(theta)[:2])[4]
 
     def value_and_slope(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        values, slopes = zip(*(self._sums(theta, rows) for rows in self.blocks), strict=True)
+        parts = self.unpacked(theta)
+        values, slopes = zip(*(self._sums(*parts, rows) for rows in self.blocks), strict=True)
         edges, count, out = theta[: sum(self.free)], len(self.u), np.sum(slopes, axis=0) / len(self.u)
         ridge = RIDGE / self.u.shape[1]
         out[: len(edges)] += 2 * ridge * edges
         return float(sum(values) / count + ridge * edges @ edges), out
 
-    def _sums(self, theta: np.ndarray, rows: slice) -> tuple[float, np.ndarray]:
+    def _sums(self, stretch, shift, centre, log_scale, rows: slice) -> tuple[float, np.ndarray]:
         """Over these states: of their losses, and of the losses' slopes."""
-        stretch, shift, _, _ = self.unpacked(theta)
-        push, spread, w, slope, delta, (bent, grow, shifted, flat, _, steps) = self._residual(theta, rows)
+        push, spread, w, slope, delta, (bent, grow, shifted, flat, _, steps) = self._residual(stretch, shift, centre, log_scale, rows)
         residual = push + spread
         mean = np.mean(residual**2, axis=1)
         d_residual = 2 / (residual.shape[1] * (1 + mean))[:, None] * residual
@@ -131,7 +133,7 @@ class Divergence:
             return value, slope[fixed:]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.concatenate([theta[:fixed], minimise(objective, theta[fixed:], MOST_STEPS)])
+            return np.concatenate([theta[:fixed], minimise(objective, theta[fixed:], MOST_STEPS, LEAST_STEP)])
 
     def shape(self, theta: np.ndarray) -> Shape:
         d = self.u.shape[1]

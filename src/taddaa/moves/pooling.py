@@ -7,8 +7,8 @@ chains are leaves a hundred children a little off their place in the neck, and s
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,11 +53,13 @@ class _Family(NamedTuple):
 
 
 class _Child(NamedTuple):
+    """One, or one row each of many."""
+
     shift: np.ndarray
-    known: float
-    neck: float
-    mouth: float
-    loss: float  # mean square of what the regression leaves, whitened
+    known: Any
+    neck: Any
+    mouth: Any
+    loss: Any  # mean square of what the regression leaves, whitened
     rest: np.ndarray
 
 
@@ -120,22 +122,23 @@ def _of_family(u: np.ndarray, r: np.ndarray, shape: Shape, turn: int, family: _F
     r = pulled_back(u, r, shape, turn)[1]
     along = u[:, family.drivers] @ family.middle
 
-    def fitted(factor: float, members: list[_Member]) -> list[_Child]:
-        return _children(u, r, np.exp(-2 * CAP * np.tanh(factor * along / CAP)), members)
+    def told(factors: list[float]) -> np.ndarray:
+        return np.exp(-2 * CAP * np.tanh(np.array(factors)[:, None] * along / CAP))
 
     some = family.members[:: -(-len(family.members) // ENOUGH)]
-    best = _least(lambda factor: float(np.mean([np.log1p(child.loss) for child in fitted(factor, some)])), about)
+    best = _least(lambda factors: _losses(u, r, told(factors), some), about)
     stretch, shift, known, neck, mouth = (np.array(part) for part in (shape.stretch, shape.shift, shape.known, shape.neck, shape.mouth))
-    for (i, on, _), child in zip(family.members, fitted(best, family.members), strict=True):
+    for (i, on, _), child in zip(family.members, _children(u, r, told([best])[0], family.members), strict=True):
         stretch[family.drivers, i], shift[:, i] = best * family.middle, 0.0
-        shift[on, i], known[i], neck[i], mouth[i] = child.shift, child.known, child.neck, child.mouth
+        shift[on, i], known[i], neck[i], mouth[i] = child.shift[: len(on)], child.known, child.neck, child.mouth
     return Shape(stretch, shift, shape.turns, known, neck, mouth), best
 
 
-def _least(loss: Callable[[float], float], about: float | None) -> float:
+def _least(losses: Callable[[list[float]], list[float]], about: float | None) -> float:
     """The factor of least loss: near the best of some, or near the one that half the states gave; further where an end is the best."""
+    loss = lambda factor: losses([factor])[0]  # noqa: E731
     tried = list(FACTORS) if about is None else [about / NEARBY, about, about * NEARBY]
-    values = [loss(factor) for factor in tried]
+    values = losses(tried)
     while (k := int(np.argmin(np.nan_to_num(values, nan=np.inf)))) in (0, len(tried) - 1):
         further = tried[k] * FACTORS[1] / FACTORS[0] if k else tried[k] * FACTORS[0] / FACTORS[1]
         if not SMALLEST < further < LARGEST:
@@ -146,29 +149,47 @@ def _least(loss: Callable[[float], float], about: float | None) -> float:
     return float(least_within(loss, around, CLOSE, MOST_TRIED)[0])
 
 
+def _losses(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[float]:
+    """Of all members together, for each of several `told` (f, n)."""
+    own, leans, others = _numbers(members, u.shape[1])
+    which, child = np.divmod(np.arange(len(told) * len(members)), len(members))
+    found = np.empty(len(which))
+    for part in _parts(len(which), len(u)):
+        at = child[part]
+        found[part] = _fitted(u, r[:, own[at, 0]].T, told[which[part]], own[at], leans[at], others[at]).loss
+    return np.log1p(found).reshape(len(told), -1).mean(axis=1).tolist()
+
+
 def _children(u: np.ndarray, r: np.ndarray, told: np.ndarray, members: list[_Member]) -> list[_Child]:
-    """Those whose regressions have equally many columns at once."""
-    found: list[_Child | None] = [None] * len(members)
-    for alike, own, leans, others in _equally_many(members, max(1, AT_ONCE // len(u))):
-        for k, child in zip(alike, _alike(u, r[:, own[:, 0]].T, told, own, leans, others), strict=True):
-            found[k] = child
-    return [child for child in found if child is not None]
+    """Of each member, for one `told` (n,)."""
+    own, leans, others = _numbers(members, u.shape[1])
+    parts = [_fitted(u, r[:, own[at, 0]].T, told[None], own[at], leans[at], others[at]) for at in _parts(len(members), len(u))]
+    return [_Child(*child) for part in parts for child in zip(*part, strict=True)]
 
 
-def _equally_many(members: list[_Member], most: int) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
-    """Members, by their places in the list, that lean on and are tied to equally many: their numbers as arrays (m ≤ most, ·)."""
-    sizes = np.array([(len(on), len(others)) for _, on, others in members])
-    for size in np.unique(sizes, axis=0):
-        whole = np.flatnonzero((sizes == size).all(axis=1)).tolist()
-        for alike in (whole[first : first + most] for first in range(0, len(whole), most)):
-            own, leans, others = (np.array([members[k][part] for k in alike], int).reshape(len(alike), -1) for part in range(3))
-            yield alike, own, leans, others
+def _numbers(members: list[_Member], none: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of members, of what they lean on and of what they are tied to, (m, ·) each; `none` where others have more."""
+    own, (leans, others) = np.array([[i] for i, _, _ in members]), zip(*(member[1:] for member in members), strict=True)
+    return own, _padded(leans, none), _padded(others, none)
 
 
-def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> list[_Child]:
+def _padded(lists: Sequence[Sequence[int] | np.ndarray], none: int) -> np.ndarray:
+    found = np.full((len(lists), max(map(len, lists))), none)
+    for row, numbers in zip(found, lists, strict=True):
+        row[: len(numbers)] = numbers
+    return found
+
+
+def _parts(count: int, states: int) -> list[slice]:
+    """So few regressions at once that their arrays stay in a processor's cache."""
+    most = max(1, AT_ONCE // states)
+    return [slice(first, first + most) for first in range(0, count, most)]
+
+
+def _fitted(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> _Child:
     """−r regressed on told·u_i, told·u_leans, told, u_i and 1 (and what the data tie it to), weighted by 1/precision.
 
-    One row a child: r is (m, n), the others are (m, ·) numbers of columns of u.
+    One row a child, also of what is returned: r is (m, n), `told` (m, n) or (1, n), the others are (m, ·) numbers of columns of u.
     """
     columns, count = _columns(u, told, own, leans, others)
     found, precision = _regressed(columns, r, told, count)
@@ -176,33 +197,44 @@ def _alike(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, lean
     rest = -(r + (found[:, None] @ columns)[:, 0]) / np.sqrt(precision)
     total = steep + found[:, count]
     known, shift = np.minimum(found[:, count] / total, MOST_KNOWN), found / total[:, None]
-    parts = shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest
-    return [_Child(*child) for child in zip(*parts, strict=True)]
+    return _Child(shift[:, 1 : count - 1], known, shift[:, count - 1], shift[:, count + 1], np.mean(rest**2, axis=1), rest)
 
 
-def narrowing(u: np.ndarray, r: np.ndarray, i: int, along: np.ndarray, leans: list[int], drivers: np.ndarray) -> float:
-    """How surely the precision of the i-th, whose gradients are r (n,), is in part that of drivers at v = `along`: in standard errors.
+def narrowing(u: np.ndarray, r: np.ndarray, own: np.ndarray, along: np.ndarray, leans: list[list[int]], drivers: np.ndarray) -> np.ndarray:
+    """How surely the precisions of the coordinates `own` (m,), whose gradients are r (n, m), are in part those of drivers at v = `along`.
 
-    Of 0, where states are too few to tell it from what merely leans on the drivers.
+    In standard errors, (m,). Of 0, where states are too few to tell it from what merely leans on the drivers.
     """
-    told = np.exp(-2 * CAP * np.tanh(along / CAP))
-    columns, count = _columns(u, told, np.array([[i]]), np.array([leans], int), np.array([drivers], int))
-    freedom = len(r) - columns.shape[1]
-    if freedom < LEAST_FREEDOM:
-        return 0.0
-    found, precision = _regressed(columns, r[None], told, count)
-    weighed, wanted = columns[0].T / np.sqrt(precision[0])[:, None], -r / np.sqrt(precision[0])
-    rest = np.sum((wanted - weighed @ found[0]) ** 2) + EXACT**2 * np.sum(wanted**2)
-    other, square = weighed[:, 1:], weighed.T @ weighed
-    alone = weighed[:, 0] - other @ _solved(square[None, 1:, 1:], square[None, 1:, 0])[0]  # what only this column tells
-    return float(found[0, 0] * np.sqrt(np.sum(alone**2) * freedom / max(rest, 1e-300)))
+    if not len(own):
+        return np.zeros(0)
+    told = np.exp(-2 * CAP * np.tanh(along / CAP))[None]
+    members: list[_Member] = [(i, np.array(on, int), drivers.tolist()) for i, on in zip(own.tolist(), leans, strict=True)]
+    mine, on, others = _numbers(members, u.shape[1])
+    parts = [_narrowing(u, r[:, at].T, told, mine[at], on[at], others[at]) for at in _parts(len(own), len(u))]
+    return np.concatenate(parts)
+
+
+def _narrowing(u: np.ndarray, r: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, drivers: np.ndarray) -> np.ndarray:
+    columns, count = _columns(u, told, own, leans, drivers)
+    freedom = len(u) - columns.shape[1] + np.sum(leans == u.shape[1], axis=1)
+    found, precision = _regressed(columns, r, told, count)
+    weighed, wanted = columns / np.sqrt(precision)[:, None], -r / np.sqrt(precision)
+    rest = np.sum((wanted - (found[:, None] @ weighed)[:, 0]) ** 2, axis=1) + EXACT**2 * np.sum(wanted**2, axis=1)
+    square = weighed @ weighed.transpose(0, 2, 1)
+    # What only the first column tells.
+    alone = weighed[:, 0] - (_solved(square[:, 1:, 1:], square[:, 1:, 0])[:, None] @ weighed[:, 1:])[:, 0]
+    sure = found[:, 0] * np.sqrt(np.sum(alone**2, axis=1) * np.maximum(freedom, 0) / np.maximum(rest, 1e-300))
+    return np.where(freedom < LEAST_FREEDOM, 0.0, sure)
 
 
 def _columns(u: np.ndarray, told: np.ndarray, own: np.ndarray, leans: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int]:
-    """What −r is regressed on, (m, p, n), and how many of them the drivers tell; the child's own precision is the next."""
-    rows, one = u.T, np.ones((len(own), 1, len(u)))
+    """What −r is regressed on, (m, p, n), and how many of them the drivers tell; the child's own precision is the next.
+
+    A number beyond the last coordinate's stands for a column of zeros, which explains nothing: so all have equally many.
+    """
+    rows, one = np.concatenate([u.T, np.zeros((1, len(u)))]), np.ones((len(own), 1, len(u)))
     by_drivers = np.concatenate([rows[own], -rows[leans], -one], axis=1)
-    return np.concatenate([told * by_drivers, rows[own], -one, rows[others]], axis=1), by_drivers.shape[1]
+    return np.concatenate([told[:, None] * by_drivers, rows[own], -one, rows[others]], axis=1), by_drivers.shape[1]
 
 
 def _regressed(columns: np.ndarray, r: np.ndarray, told: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +263,19 @@ def _with_others(u: np.ndarray, r: np.ndarray, along: np.ndarray, members: list[
             i, leans, chosen = members[k]
             members[k] = i, leans, chosen + other
         going = [k for k, other in zip(going, others, strict=True) if other]
+        if not going:
+            break
     return members
+
+
+def _equally_many(members: list[_Member], most: int) -> Iterator[tuple[list[int], np.ndarray, np.ndarray, np.ndarray]]:
+    """Members, by their places in the list, that lean on and are tied to equally many: their numbers as arrays (m ≤ most, ·)."""
+    sizes = np.array([(len(on), len(others)) for _, on, others in members])
+    for size in np.unique(sizes, axis=0):
+        whole = np.flatnonzero((sizes == size).all(axis=1)).tolist()
+        for alike in (whole[first : first + most] for first in range(0, len(whole), most)):
+            own, leans, others = (np.array([members[k][part] for k in alike], int).reshape(len(alike), -1) for part in range(3))
+            yield alike, own, leans, others
 
 
 def _others(u: np.ndarray, told: np.ndarray, children: list[_Child], members: list[_Member]) -> list[list[int]]:

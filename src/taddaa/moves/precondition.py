@@ -5,16 +5,19 @@ from the moving chains.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..formulas.distributions import chi2_quantile, normal_quantile
 from ..problem.approximation import Approximation
+from .bend import Bend
 from .kernel import in_precision
 from .metric import Bent, Dense, Diagonal, DiagonalLowRank, Metric, enter
-from .straighten import learn_bend
+from .straighten import find_straightening
 
 # The full matrix is used up to this dimension: beyond, its d² memory and d³ factorisation outgrow the chains' own cost.
 LARGEST_FULL = 2000
@@ -31,6 +34,19 @@ class Found(NamedTuple):
     note: str
 
 
+class Improved:
+    """A metric that is made when it is asked for; known before is whether it is `Bent`, and by how much that lowers the loss."""
+
+    def __init__(self, make: Callable[[], Metric], gain: float | None = None):
+        self._make, self.gain = make, gain  # None if it is straight
+
+    @cached_property
+    def metric(self) -> Metric:
+        made = self._make()
+        del self._make  # and with it the states that it is made of
+        return made
+
+
 class Preconditioner(ABC):
     """A strategy for finding a metric."""
 
@@ -42,9 +58,9 @@ class Preconditioner(ABC):
     def initial(self, approximation: Approximation, draws: np.ndarray, gradients: np.ndarray) -> Found:
         """From pilot draws (or the starts, when there are none) and their gradients."""
 
-    def improved(self, metric: Metric, draws: np.ndarray, gradients: np.ndarray, chains: int) -> Metric:
+    def improved(self, metric: Metric, draws: np.ndarray, gradients: np.ndarray, chains: int) -> Improved:
         """From the moving chains' states and gradients; the same metric if there is nothing to gain."""
-        return metric
+        return Improved(lambda: metric, float(metric.bend.gain) if isinstance(metric, Bent) else None)
 
     @property
     def label(self) -> str:
@@ -116,16 +132,15 @@ class Fisher(Preconditioner):
         usable = np.isfinite(gradients).all(axis=1) & np.isfinite(draws).all(axis=1)
         x, g = draws[usable], gradients[usable]
         if len(x) < 10 or np.any(_spread(g) == 0) or np.any(_spread(x) == 0):
-            return metric
+            return super().improved(metric, draws, gradients, chains)
         if isinstance(metric, DiagonalLowRank):
-            return _fisher_low_rank(x, g, metric.basis.shape[1])
+            return Improved(lambda: _fisher_low_rank(x, g, metric.basis.shape[1]))
         if isinstance(metric, Dense | Bent) and len(x) >= LEAST_DRAWS_PER_DIMENSION * x.shape[1]:
-            bend = learn_bend(x, g, chains) if self.straighten else None
-            if bend is not None:
-                w, _, slope = enter(Bent(bend, np.eye(x.shape[1])), x, np.zeros(len(x)), g)
-                return Bent(bend, in_precision(_fisher_factor(w, slope)))
-            return Dense(in_precision(_fisher_factor(x, g)))
-        return metric
+            found = find_straightening(x, g, chains) if self.straighten else None
+            if found is not None:
+                return Improved(lambda: _bent(found.bend(), x, g), found.gain)
+            return Improved(lambda: Dense(in_precision(_fisher_factor(x, g))))
+        return super().improved(metric, draws, gradients, chains)
 
 
 PRECONDITIONERS: dict[str, Preconditioner] = {
@@ -133,6 +148,12 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "approximation": FromApproximation(),
     "identity": Identity(),
 }
+
+
+def _bent(bend: Bend, x: np.ndarray, g: np.ndarray) -> Bent:
+    """With the factor of what is left in the map's coordinates."""
+    w, _, slope = enter(Bent(bend, np.eye(x.shape[1])), x, np.zeros(len(x)), g)
+    return Bent(bend, in_precision(_fisher_factor(w, slope)))
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

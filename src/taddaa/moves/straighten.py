@@ -6,6 +6,9 @@ target (its gradients pulled back) may show drivers of drivers. With A = B = 0 t
 preconditioner, which stays the second stage. Everything is NumPy: a search that finds nothing costs milliseconds, and none compiles.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from ..formulas.distributions import chi2_upper_quantile, normal_quantile, ranks
@@ -27,8 +30,21 @@ LEAST_FAMILY = 0.1  # of all coordinates, to be a hierarchy
 COMMON_SHARE = 1 / 3  # of all coordinates: a map's gain is told as if its children were no fewer
 
 
+class Straightening(NamedTuple):
+    """A map that is worth having: how much it gains is known from half of the states, its numbers take all of them."""
+
+    gain: float
+    bend: Callable[[], Bend]
+
+
 def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend | None:
     """The map from positions and gradients (n, d), of which the last are one row a chain; None where nothing is gained by one."""
+    found = find_straightening(x, g, chains)
+    return None if found is None else found.bend()
+
+
+def find_straightening(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Straightening | None:
+    """Whether there is such a map. Finishing it takes as long again, and who only asks whether one is needed can do without."""
     before, (x, g) = (x, g), (x[-(chains or 0) :], g[-(chains or 0) :])
     d = x.shape[1]
     if not 2 <= d <= LARGEST:
@@ -60,9 +76,14 @@ def learn_bend(x: np.ndarray, g: np.ndarray, chains: int | None = None) -> Bend 
     share = many.mean() if many.any() else 1.0
     if not gain.mean() > max(min(LEAST_GAIN * share, LEAST_PART * loss.mean()), GAIN_CUTOFF * gain.std(ddof=1) / np.sqrt(len(gain))):
         return None
-    whole = Divergence(u, r, found)
-    shape = pooled((before[0] - centre) / scale, before[1] * scale, whole.shape(whole.minimise(fit)))
-    return bend_of(shape, centre, scale)._replace(gain=in_precision(gain.mean() * max(1.0, COMMON_SHARE / share)))
+    told = float(gain.mean() * max(1.0, COMMON_SHARE / share))
+
+    def finished() -> Bend:
+        whole = Divergence(u, r, found)
+        shape = pooled((before[0] - centre) / scale, before[1] * scale, whole.shape(whole.minimise(fit)))
+        return bend_of(shape, centre, scale)._replace(gain=in_precision(told))
+
+    return Straightening(told, finished)
 
 
 def peel(u: np.ndarray, r: np.ndarray, found: Edges, turn: int) -> Edges | None:
@@ -145,10 +166,10 @@ def with_siblings(u: np.ndarray, r: np.ndarray, size: np.ndarray, stretches: np.
         slopes = np.linalg.lstsq(at - at.mean(axis=0), size[:, family] - size[:, family].mean(axis=0), rcond=None)[0]
         along = -0.5 * at @ np.median(slopes, axis=1)
         tried = np.flatnonzero(others & ~drivers)
-        for i, on in zip(tried.tolist(), _leans_on(u, r[:, tried], -2 * along[:, None], tried, left), strict=True):
-            leans = [lean for lean in on if not drivers[lean]]
-            sure = narrowing(u, r[:, i], i, along, leans, np.flatnonzero(drivers)) > SURELY
-            if sure and not (_driven_by(i, found) & drivers).any():
+        leans = [[lean for lean in on if not drivers[lean]] for on in _leans_on(u, r[:, tried], -2 * along[:, None], tried, left)]
+        sure = narrowing(u, r[:, tried], tried, along, leans, np.flatnonzero(drivers)) > SURELY
+        for i in tried[sure]:
+            if not (_driven_by(i, found) & drivers).any():
                 found[drivers, i], family[i], others[i] = True, True, False
         found[np.ix_(family, family)] = False
     return found

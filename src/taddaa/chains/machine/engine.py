@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -76,11 +76,11 @@ class Engine:
         source = HostNoise if jax.default_backend() == "cpu" else DeviceNoise
         self._noise = source(seed, self._groups, kernel, target.dim, self._place)
         self._data = self._place.data(target.data, self.dtype)
-        self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         alone = self._place.mesh is None and jax.default_backend() == "cpu"
         few = alone and chains * target.dim <= STEPWISE_NUMBERS
         self._short = kernel.stepwise and few and chains * target.check() <= STEPWISE_ARRAY
-        self._stepwise = self._short and _can_step(kernel)
+        self._step_if_possible()
+        self.viewer = Viewer(target, chains, self._place, self._data, self.dtype, meter)
         self._programs = self._compiled(kernel)
         self._safe: dict[Any, bool] = {}  # by kind of metric, whether programs may run side by side
         self._anchored: tuple[np.ndarray, list[Anchor]] | None = None
@@ -90,10 +90,14 @@ class Engine:
         """The same for chains that go over to another kernel."""
         other = copy(self)
         other.kernel = kernel
-        other._stepwise = self._short and _can_step(kernel)
+        other._step_if_possible()
         other._noise, other._block = self._noise.under(other.kernel), self._block_of(other.kernel)
         other._programs, other._safe = self._programs._replace(advance=other._compiled(other.kernel).advance), {}
         return other
+
+    def _step_if_possible(self) -> None:
+        self._stepwise = self._short and _can_step(self.kernel)
+        self._place = replace(self._place, on_host=self._stepwise)
 
     def _compiled(self, kernel: Kernel) -> Programs:
         target, place = self.target, self._place
@@ -251,8 +255,7 @@ class Engine:
         groups, anchors = self._groups, self._anchors(starts)
         if not self._apart:
             membership = groups.membership(self.chains + self._place.padding).astype(self.dtype)
-            across = membership if self._stepwise else self._place.across(membership, axis=1)
-            return [_Lane(chains, anchors[0], across, partial(self._noise.block, self._block))]
+            return [_Lane(chains, anchors[0], self._place.across(membership, axis=1), partial(self._noise.block, self._block))]
         assert isinstance(self._noise, HostNoise)
         leaves, structure = jax.tree.flatten(self.fetched(chains))
         parts = zip(*(groups.split(rows) if rows.ndim else [rows] * groups.count for rows in leaves), strict=True)
@@ -268,7 +271,7 @@ class Engine:
 
     def _joined(self, lanes: list[_Lane]) -> Chains:
         if not self._apart:
-            return self.placed(lanes[0].chains) if self._stepwise else lanes[0].chains
+            return lanes[0].chains
         join = lambda *parts: np.concatenate(parts)[: self.chains] if parts[0].ndim else parts[0]  # noqa: E731
         return self.placed(jax.tree.map(join, *(lane.chains for lane in lanes)))
 

@@ -32,10 +32,14 @@ LOST = re.compile(r"gloo|nccl|\bmpi\b|coordination|heartbeat|connection|peer|una
 
 @dataclass(frozen=True)
 class Placement:
-    """Puts arrays on devices and brings them back. Without a mesh all is left to JAX's default device."""
+    """Puts arrays on devices and brings them back. Without a mesh all is left to JAX's default device.
+
+    Chains that step on the host stay there: compiled functions take NumPy arrays as they are, and putting each away costs more.
+    """
 
     chains: int
     mesh: Mesh | None
+    on_host: bool = False
 
     @classmethod
     def of(cls, chains: int, data: Any) -> "Placement":
@@ -50,8 +54,10 @@ class Placement:
         """Rows that begin as copies of the last chain and fill the last devices; they have no weight anywhere."""
         return -self.chains % self.shards
 
-    def across(self, array: Any, dtype: Any = None, axis: int = 0) -> jax.Array:
+    def across(self, array: Any, dtype: Any = None, axis: int = 0) -> Any:
         """One row a chain along `axis`, spread over the devices; the last row is repeated where devices would be left over."""
+        if self.on_host:
+            return np.asarray(array, dtype)
         if self.mesh is None:
             return _on_device(array, dtype)
         array = np.asarray(array)
@@ -61,14 +67,16 @@ class Placement:
 
     def everywhere(self, tree: Any, dtype: Any = None) -> Any:
         """The same on every device."""
+        if self.on_host:
+            return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tree)
         if self.mesh is None:
             return jax.tree.map(lambda leaf: _on_device(leaf, dtype), tree)
         whole = NamedSharding(self.mesh, PartitionSpec())
         return jax.tree.map(lambda leaf: self._put(np.asarray(leaf), dtype, np.shape(leaf), whole, 0), tree)
 
-    def host(self, array: jax.Array, count: int | None = None) -> np.ndarray:
+    def host(self, array: jax.Array | np.ndarray, count: int | None = None) -> np.ndarray:
         """The first `count` rows (those of the chains) on this host, whichever devices and processes they are on."""
-        if not array.is_fully_addressable and not array.is_fully_replicated:
+        if isinstance(array, jax.Array) and not array.is_fully_addressable and not array.is_fully_replicated:
             array = multihost_utils.process_allgather(array, tiled=True)
         return np.asarray(array)[: self.chains if count is None else count]
 
