@@ -13,6 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..errors import InputError
+
+TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
 T = TypeVar("T")
 
 
@@ -21,11 +24,13 @@ def passing(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: function(*arguments)  # noqa: PLW0108
 
 
-def with_own_constants(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_own_constants(function: Callable[..., Any], what: str = "a function") -> Callable[..., Any]:
     """A function of arrays that returns one array, for programs that live on: it holds copies of the NumPy arrays it closes over."""
 
     def inner(*arguments):
         program = jax.make_jaxpr(lambda *arguments: jnp.asarray(function(*arguments)))(*arguments)
+        if any(isinstance(const, jax.core.Tracer) for const in program.consts):
+            raise InputError(f"{what} uses {TRACED}")
         copies = [np.array(const) if isinstance(const, np.ndarray) else const for const in program.consts]
         return jax.core.eval_jaxpr(program.jaxpr, copies, *jax.tree.leaves(arguments))[0]
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from ..errors import InputError, whole_dimension
 from .axes import Axes, axes_of
-from .constants import afresh, passing, with_own_constants
+from .constants import TRACED, afresh, with_own_constants
 from .origin import Origin
 
-TRACED = "values of a jax.jit, vmap or grad around it; call diagnose outside of them, with numbers"
 MOST_PROGRAMS = 16  # kept by a Target
 
 
@@ -161,34 +160,28 @@ class Target:
         shapes = [(jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves(self.data)]
         return self.compiled(("checked", str(shapes)), self._check)
 
-    def _traced(self, arguments):
-        program, result = jax.make_jaxpr(passing(self.logdensity), return_shape=True)(*arguments)
-        jax.eval_shape(_computed(program), *jax.tree.leaves(arguments))  # fails where widths do not fit
-        return program, result
+    @property
+    def density(self) -> Any:
+        """The log density (x, data), in the precision of x.
+
+        JAX keeps trace and derivatives of what is jitted: the user's function is called once for the check and all programs.
+        """
+        return self.compiled("density", lambda: _density(self.logdensity, self.data is not None))
 
     def _check(self) -> int:
         point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
-        arguments = (point,) if self.data is None else (point, self.data)
         try:
-            program, result = afresh(lambda: self._traced(arguments))
+            program = afresh(lambda: self.density.trace(point, self.data).jaxpr)
+        except InputError:
+            raise
         except (Exception, SystemExit) as error:
             takes = "x" if self.data is None else "x, data"
             raise InputError(
                 f"logdensity({takes}) failed on a vector of length {self.dim}: {first_line(error)}; "
                 "it must be a JAX function (use jax.numpy inside, or taddaa.from_callback for other code)"
             ) from error
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in program.consts):
-            raise InputError(f"logdensity or data uses {TRACED}")
-        shape = getattr(result, "shape", None)
-        if shape != ():
-            raise InputError(
-                f"logdensity must return one number, got {'shape ' + str(shape) if shape else type(result).__name__}; "
-                "sum the terms, and write it for one flat vector (batching is done here)"
-            )
-        if not jnp.issubdtype(result.dtype, jnp.floating):
-            raise InputError(f"logdensity must return a real number, got dtype {result.dtype}")
         try:
-            jax.eval_shape(jax.grad(lambda *leaves: _computed(program)(*leaves)[0]), *jax.tree.leaves(arguments))
+            jax.eval_shape(jax.value_and_grad(self.density), point, self.data)
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
@@ -214,9 +207,28 @@ def _largest_array(program: Any, variables: Sequence[Any]) -> int:
     return largest
 
 
-def _computed(program: Any) -> Callable:
-    """What a traced function computes, as a function of the leaves of its arguments."""
-    return partial(jax.core.eval_jaxpr, program.jaxpr, program.consts)
+def _density(logdensity: Callable, has_data: bool) -> Callable:
+    """It must not know the target, which keeps it: data would live as long as both."""
+    own = with_own_constants(lambda *arguments: _one_number(logdensity(*arguments)), "logdensity or data")
+
+    @partial(jax.jit, inline=True)
+    def density(x, data):
+        return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
+
+    return density
+
+
+def _one_number(result: Any) -> Any:
+    """A log density's; refused if it is something else."""
+    shape = getattr(result, "shape", () if isinstance(result, (int, float, complex)) else None)
+    if shape != ():
+        raise InputError(
+            f"logdensity must return one number, got {'shape ' + str(shape) if shape else type(result).__name__}; "
+            "sum the terms, and write it for one flat vector (batching is done here)"
+        )
+    if not jnp.issubdtype(jnp.result_type(result), jnp.floating):
+        raise InputError(f"logdensity must return a real number, got dtype {jnp.result_type(result)}")
+    return result
 
 
 def as_target(target, dim: int) -> Target:

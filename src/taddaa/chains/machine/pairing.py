@@ -14,7 +14,7 @@ from ...problem.target import Target
 from .engine import BLOCK_BYTES, Engine
 from .meter import watch_compiling
 from .placement import Placement
-from .program import density_of, evaluated
+from .program import evaluated
 from .threads import mapping, may_run_twice_at_once
 
 BLOCK_ITERATIONS = 20
@@ -45,7 +45,7 @@ def places(frame: Frame, positions: np.ndarray) -> np.ndarray:
 def pair_program(target: Target) -> Callable:
     """A block of iterations of pairs, for one log density; it also tells the mean acceptance probability of each iteration."""
 
-    density = density_of(target)
+    density = target.density
 
     @jax.jit
     def advance(pairs: Pairs, length, noise: PairNoise, frame: Frame, step, alone, data):

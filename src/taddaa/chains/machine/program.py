@@ -60,26 +60,9 @@ class Programs(NamedTuple):
     advance: Any  # another, or one that steps on the host
 
 
-def density_of(target: Target) -> Callable:
-    """The log density (x, data), in the precision of x. JAX keeps trace and derivatives of what is jitted, for all programs of a target."""
-
-    return target.compiled("density", lambda: _density(target.logdensity, target.data is not None))
-
-
-def _density(logdensity: Callable, has_data: bool) -> Callable:
-    """It must not know the target, which keeps it: data would live as long as both."""
-    own = with_own_constants(logdensity)
-
-    @partial(jax.jit, inline=True)
-    def density(x, data):
-        return jnp.asarray(own(x, data) if has_data else own(x), x.dtype)
-
-    return density
-
-
 def evaluator_of(target: Target) -> Callable:
     """Log densities and gradients at the rows of an array."""
-    density = density_of(target)
+    density = target.density
 
     @jax.jit
     def evaluate(draws, data):
@@ -90,7 +73,7 @@ def evaluator_of(target: Target) -> Callable:
 
 def programs_of(target: Target, kernel: Kernel, place: Placement) -> Programs:
     """The compiled programs of a target and a kernel. The target keeps them: its second diagnosis compiles nothing."""
-    density = density_of(target)
+    density = target.density
 
     @jax.jit
     def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
