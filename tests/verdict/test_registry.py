@@ -98,6 +98,14 @@ def test_rows_that_go_on_moving_are_not_waited_for(before, now, others, onward):
     assert worth_running_on([moving(now, 3.9), *beside], 3, then)  # a drift that has halved tells that they get on
 
 
+@pytest.mark.parametrize(("named", "of", "onward"), [(4, 100, False), (5, 100, True), (1, 20, True)])
+def test_memory_of_a_few_of_many_rows_is_not_waited_for(named, of, onward):
+    memory = result("forgot the start", rows=tuple(range(named)), each=(0.0,) * of)
+    assert worth_running_on([memory], 3, {}) == onward
+    assert worth_running_on([memory], 2, {})
+    assert worth_running_on([memory, result("settled")], 3, {})
+
+
 def test_a_stored_check_that_is_not_known_is_passed_over():
     unknown = Check("of a later version", False, 1.0, 0.0, "who knows")
     assert (question(unknown), condemning([unknown]), remedies([unknown])) == ("", None, [])

@@ -26,7 +26,7 @@ from .machine.engine import Trace
 from .machine.program import Chains
 from .walk import Snapshot, Walk, Waypoint
 
-FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 7
+FORMAT, FORMAT_VERSION = "taddaa-checkpoint", 8
 KINDS = {kind.__name__: kind for kind in (Chains, Point, Trace, Snapshot, Waypoint, Dense, Diagonal, DiagonalLowRank, Bend, Bent)}
 # All of a walk that changes on the way; the rest is made anew from the same inputs.
 WALKED = (
@@ -37,6 +37,7 @@ WALKED = (
     "rounds",
     "under_way",
     "exploring",
+    "longer",
     "traces",
     "snapshots",
     "path",
@@ -221,8 +222,8 @@ def _refuse_misfit(saved: dict[str, Any], walk: Walk) -> None:
     _refuse_unlike(walked["chains"], chains, "chains")
     _refuse_unlike(saved["noise"], walk.engine.noise_state, "noise")
     _refuse_unlike(saved["meter"], walk.engine.meter.so_far(), "meter")
-    counts = [walked[name] for name in ("iteration", "proposals", "proposals_before", "rounds", "early", "under_way", "exploring")]
-    _refuse_unlike(counts, [0, 0, 0, 0, 0, False, False], "iteration")
+    whole, yes_no = ("iteration", "proposals", "proposals_before", "rounds", "early"), ("under_way", "exploring", "longer")
+    _refuse_unlike([walked[name] for name in whole + yes_no], [0] * len(whole) + [False] * len(yes_no), "iteration")
     _refuse_unlike(walked["snapshots"], [walk.origin] * max(len(walked["snapshots"]), 1), "snapshots")
     _refuse_unlike(walked["path"], [Waypoint(0, per_row, per_row, per_quantity)] * len(walked["path"]), "path")
     for trace in walked["traces"]:

@@ -25,6 +25,7 @@ from .machine.program import Chains
 # from a bad approximation is worse, and the gradients are already paid for.
 OPENING = (1 / 8, 1 / 4, 1 / 2)
 NUMBERS_KEPT = 2 * 10**6  # in the positions at a round's snapshots
+SHORT = 0.8  # of the step that would carry a trajectory through a quarter of a turn: where acceptance keeps it under that, more steps do
 ONE_STEP_FITS = 25.0  # times the squared force of a round target, which no chain at a target that has been made round should feel
 DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
 
@@ -88,6 +89,7 @@ class Walk:
         self.snapshots: list[Snapshot] = [self.origin]  # of the latest round, its beginning first
         self.path: list[Waypoint] = []
         self.exploring = False  # by the kernel for chains that have arrived
+        self.longer = False  # with trajectories of twice as many steps
         self._on_the_way = self.engine.kernel  # until then
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
@@ -122,6 +124,7 @@ class Walk:
                 self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
             self.chains, self.proposals_before = self.engine.counting_anew(self.chains), self.proposals
+            self._go_longer()
             self._go_over()
             self.under_way = True
             if self.iteration > begun:
@@ -258,6 +261,18 @@ class Walk:
             self.chains = self.engine.with_steps(self.chains, np.log(step))
             self.chains = self.chains._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
 
+    def _go_longer(self) -> None:
+        """Where acceptance has kept steps so short that trajectories stay far from a quarter of a turn; if the round is long enough."""
+        kernel = self.engine.kernel
+        if not self.exploring or self.longer or not np.isfinite(kernel.longest_step):
+            return
+        room = self._goal - self.iteration >= self.looks * kernel.longer().gradients_per_iteration
+        if room and bool(agreed(self.step_length < SHORT * kernel.longest_step)):
+            self.longer = True
+            self.use_kernel()
+            longest = np.log(self.engine.kernel.longest_step)
+            self.chains = self.engine.with_steps(self.chains, np.minimum(self.engine.host(self.chains.log_step), longest))
+
     def use_kernel(self) -> None:
         """That for chains which have arrived or which have not, as they are."""
         self.engine = self.engine.under(self._at_the_target if self.exploring else self._on_the_way)
@@ -267,6 +282,7 @@ class Walk:
         """The kernel of chains that have arrived; what a quarter of a turn is, is known only where a metric is learnt."""
         chains, dim = self.starts.shape
         kernel = self._on_the_way.exploring(dim)
+        kernel = kernel.longer() if self.longer else kernel
         return kernel if self.preconditioner.pilots(dim, chains) else kernel.unbound()
 
     def _one_step_fits(self) -> bool:

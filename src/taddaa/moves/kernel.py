@@ -97,6 +97,10 @@ class Kernel(ABC):
         """The same with steps as long as acceptance allows, for coordinates that have not been made round."""
         return self
 
+    def longer(self) -> "Kernel":
+        """The same with twice as many steps in a trajectory, where acceptance keeps them short."""
+        return self
+
     @property
     def label(self) -> str:
         return type(self).__name__
@@ -198,6 +202,9 @@ class HMC(Kernel):
 
     def unbound(self):
         return replace(self, longest=math.inf)
+
+    def longer(self):
+        return replace(self, leapfrog=2 * self.leapfrog)
 
     def initial_step(self, dim):
         return min(super().initial_step(dim), self.longest_step)

@@ -36,6 +36,7 @@ PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
 STALLED, CLEARLY = 0.9, 1.01  # of the value before, and of the rows named; of the cutoff
 NAMES, FEW, HALVED = "rows named by ", 0.1, 0.5  # of the rows; of the value before
+VERY_FEW = 0.05  # of the rows: for their memory alone no run is doubled a third time
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -49,10 +50,13 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     """Something still moves or remembers, and more iterations may cure it.
 
     Where doubling the way has lessened nothing (`before` has what had failed at the look before), the next doubling will not
-    either; and where part of the target is too narrow, memory is not cured by it, so that two looks are enough.
+    either; and where part of the target is too narrow, memory is not cured by it, so that two looks are enough. From the third on,
+    nor is it worth as much again as all so far that a few of many rows may say that they have not moved.
     """
     checks = list(checks)
     wanting = [check for check in checks if not check.passed and check.more_iterations]
+    if looks >= 3:
+        wanting = [check for check in wanting if not _of_very_few(check)]
     if looks >= 3 and not any(_lessened(check, before, alone=len(wanting) == 1) for check in wanting):
         return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
@@ -80,6 +84,11 @@ def _lessened(check: Check, before: Mapping[str, float], *, alone: bool) -> bool
     as_many = moving >= FEW * rows and moving > STALLED * before.get(NAMES + check.name, np.inf)
     stays = as_many and (alone or moving < MOST * rows) and check.value > HALVED * before.get(check.name, check.cutoff)
     return check.value <= STALLED * before.get(check.name, np.inf) and not stays
+
+
+def _of_very_few(check: Check) -> bool:
+    """Whether it matters only to rows without a bound, and to few of them."""
+    return check.only_zero and check.each is not None and len(check.rows or ()) < VERY_FEW * len(check.each)
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:
