@@ -19,6 +19,7 @@ import pytest
 
 import taddaa.chains.checkpoint
 import taddaa.chains.machine.engine
+import taddaa.study
 from known import gaussian_logdensity, paper_gaussian
 from taddaa import Gaussian, Identity, InputError, Mean, Quantile, Settings, Target, cli, diagnose
 from taddaa.cli import output
@@ -93,6 +94,22 @@ def test_a_run_goes_on_to_the_identical_report(save, tmp_path, monkeypatch, whol
     assert content(run(path)) == whole
     assert list(tmp_path.iterdir()) == [path]
     assert not run_killed_at(1, path, monkeypatch)  # finished: nothing is left to save
+
+
+def test_longer_trajectories_stay_so(tmp_path, monkeypatch):
+    """Killed in a round whose trajectories have twice as many steps, because acceptance had kept them short."""
+    monkeypatch.setattr(taddaa.study, "worth_running_on", lambda *_: True)
+    target = Target(lambda x: jnp.sum(-0.5 * x**2 + 0.5 * jnp.cos(6 * x)), 20)
+    given = {
+        "target": target,
+        "approximation": Gaussian(np.zeros(20), np.ones(20)),
+        "settings": Settings(chains=60, iterations=200, budget=2),
+        "other_starts": None,
+    }
+    whole = run(**given)
+    assert whole.continuation.walk.longer
+    assert run_killed_at(7, tmp_path / "run.ckpt", monkeypatch, **given)
+    assert content(run(tmp_path / "run.ckpt", **given)) == content(whole)
 
 
 def run_and_die_while_writing(path):

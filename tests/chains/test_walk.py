@@ -73,3 +73,25 @@ def test_a_map_from_the_opening_asks_for_a_second_round_if_it_still_gains_much(g
     report = diagnose(Target(lambda x: -0.5 * jnp.sum(x**2), 2), Gaussian([0.0, 0.0], [1.0, 1.0]), settings=settings)
     assert all(check.passed for check in report.checks)
     assert report.continuation.walk.rounds == rounds
+
+
+@pytest.mark.parametrize(("ripples", "longer"), [(0.5, True), (0.0, False)])
+def test_trajectories_take_more_steps_where_acceptance_keeps_these_short(ripples, longer):
+    """Ripples on a Gaussian, which no metric smooths, keep the steps short; without them a few long ones make a quarter of a turn."""
+    target = Target(lambda x: jnp.sum(-0.5 * x**2 + ripples * jnp.cos(6 * x)), 20)
+    report = diagnose(target, Gaussian(np.zeros(20), np.ones(20)), settings=Settings(budget=1, iterations=400, chains=100))
+    walk = report.continuation.walk
+    few = walk.engine.kernel.leapfrog
+    with jax.enable_x64(True):
+        assert walk.exploring and not walk.longer
+        walk.round()
+        assert walk.longer == longer and walk.engine.kernel.leapfrog == (2 * few if longer else few)
+        begun, proposals = walk.iteration, walk.proposals
+        walk.round()
+        assert walk.engine.kernel.leapfrog <= 2 * few  # not longer and longer
+        assert walk.iteration - begun == (walk.proposals - proposals) * walk.engine.kernel.leapfrog  # each counts as its gradients
+    assert walk.step_length <= walk.engine.kernel.longest_step * (1 + 1e-9)
+    seen = np.concatenate([snapshot.positions for snapshot in walk.snapshots[1:]])
+    grid = np.linspace(-6, 6, 20_001)
+    weight = np.exp(-0.5 * grid**2 + ripples * np.cos(6 * grid))
+    assert np.mean(seen**2) == pytest.approx(np.sum(grid**2 * weight) / np.sum(weight), abs=0.03)
