@@ -1,7 +1,5 @@
 """`python -m taddaa.cli`."""
 
-import sys
+from . import script
 
-from . import main
-
-sys.exit(main())
+script()
