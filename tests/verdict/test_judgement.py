@@ -1,10 +1,11 @@
 """What states say, against intervals written here from SciPy's distributions: bounds, tolerance, and what is too rare to judge."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from taddaa import Mean, Quantile, Variance
+from taddaa import Gaussian, Mean, Quantile, Settings, Target, Variance, diagnose
 from taddaa.formulas.interval import exactly
 from taddaa.verdict.judgement import LEAST_SEEN, Tolerance, judge
 from taddaa.verdict.questions import Known, Questions, RowGroup
@@ -89,3 +90,25 @@ def test_what_is_not_finite_is_unknown():
     states[0] = np.inf
     found = judge(ask(Mean(), 0.0), [states], LEVEL, Tolerance(1e9, 1e9))
     assert found.unknown[0] and found.bound[0] == 0 and not found.within[0]
+
+
+def test_coordinates_of_a_normal_fit_are_known_exactly_whatever_the_others_are():
+    """Most parameters of most models are coordinates as they are; of the others draws tell, here of a lognormal and of a kink."""
+    mean, sd = np.array([0.3, -1.0, 2.0, 0.0]), np.array([1.5, 0.4, 0.7, 1.0])
+    target = Target(
+        lambda x: -0.5 * jnp.sum(((x - mean) / sd) ** 2),
+        dim=4,
+        constrain=lambda x: {"scale": jnp.exp(x[1]), "b": x[jnp.array([3, 0])], "kink": jnp.minimum(x[2], 4.0)},
+    )
+    report = diagnose(target, Gaussian(mean, sd), [Mean(), Variance(), Quantile(0.9)], Settings(chains=60, iterations=20, budget=1))
+    said = {(row.parameter, row.functional): row.approximation for row in report.rows}
+    for parameter, i in (("b[0]", 3), ("b[1]", 0)):
+        assert said[parameter, "mean"] == mean[i]
+        assert said[parameter, "variance"] == pytest.approx(sd[i] ** 2, rel=1e-14)
+        assert said[parameter, "q0.9"] == pytest.approx(stats.norm(mean[i], sd[i]).ppf(0.9), rel=1e-12)
+    lognormal, beyond = stats.lognorm(sd[1], scale=np.exp(mean[1])), stats.norm(mean[2], sd[2])
+    assert said["scale", "mean"] == pytest.approx(lognormal.mean(), rel=1e-3)
+    assert said["scale", "variance"] == pytest.approx(lognormal.var(), rel=0.02)
+    assert said["scale", "q0.9"] == pytest.approx(lognormal.ppf(0.9), rel=1e-3)
+    below = beyond.expect(lambda x: np.minimum(x, 4.0))
+    assert below < mean[2] - 1e-4 and said["kink", "mean"] == pytest.approx(below, abs=5e-4)

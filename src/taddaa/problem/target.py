@@ -169,9 +169,9 @@ class Target:
         return self.compiled("density", lambda: _density(self.logdensity, self.data is not None))
 
     def _check(self) -> int:
-        point = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float))
+        point, data = jax.ShapeDtypeStruct((self.dim,), jnp.result_type(float)), jax.tree.map(_as_run, self.data)
         try:
-            program = afresh(lambda: self.density.trace(point, self.data).jaxpr)
+            program = afresh(lambda: self.density.trace(point, data).jaxpr)
         except InputError:
             raise
         except (Exception, SystemExit) as error:
@@ -181,7 +181,7 @@ class Target:
                 "it must be a JAX function (use jax.numpy inside, or taddaa.from_callback for other code)"
             ) from error
         try:
-            jax.eval_shape(jax.value_and_grad(self.density), point, self.data)
+            jax.eval_shape(jax.value_and_grad(self.density), point, data)
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"logdensity has no gradient: {first_line(error)}; write it with functions that JAX can differentiate backwards, "
@@ -189,8 +189,16 @@ class Target:
             ) from error
         if self.constrain is not None and self.shapes:
             seen = with_own_constants(lambda x, data: flat_values(self.parameters(x, data)))
-            afresh(lambda: jax.eval_shape(seen, point, self.data))
+            afresh(lambda: jax.eval_shape(seen, point, data))
         return _largest_array(program.jaxpr, program.jaxpr.invars[:1])
+
+
+def _as_run(leaf: Any) -> Any:
+    """Of the user's data: its shape and its kind in a run, where all real numbers have one width: so it is traced only once."""
+    if not isinstance(leaf, np.ndarray | np.generic | float) and not (isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) == 1):
+        return leaf
+    kind = jnp.result_type(leaf)
+    return jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(float) if jnp.issubdtype(kind, jnp.floating) else kind)
 
 
 def _largest_array(program: Any, variables: Sequence[Any]) -> int:

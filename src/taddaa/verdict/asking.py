@@ -18,6 +18,8 @@ from .questions import Drawn, Known, Questions, RowGroup, Sampled
 REFERENCE_DRAWS = 20_000  # of q, where a functional of it has no closed form
 FAR = 10.0  # times as far from their median as q's draws lie
 REFERENCE_NUMBERS = 40_000_000  # at most, draws × dimension
+ROWS_AT_ONCE = 1000  # that are compared
+NORMAL_KURTOSIS = 3.0
 SLOPES_AT, MOST_SLOPES = 16, 4 * 10**6  # draws at which quantities' gradients are averaged; numbers in them
 
 
@@ -43,11 +45,12 @@ def ask(
         if draws is None:
             draws = _reference_draws(approximation, engine, functions, rng, interval)
             refuse_nan(groups, draws.quantities, "draws of the approximation")
-        references.append(Sampled(group, draws, variance_interval))
+        references.append(Sampled(group, draws, variance_interval, _exact(group, draws.own, approximation)))
     kurtosis = None
     if not isinstance(approximation, Gaussian) or draws is not None:
         draws = _reference_draws(approximation, engine, functions, rng, "plain") if draws is None else draws
-        kurtosis = _kurtosis(draws.quantities)
+        kurtosis = np.full(draws.quantities.shape[1], NORMAL_KURTOSIS)
+        kurtosis[draws.others] = _kurtosis(draws.quantities[:, draws.others])
     return Questions(tuple(groups), functions, tuple(references), variance_interval, states, kurtosis, notes)
 
 
@@ -66,6 +69,15 @@ def _kurtosis(draws: np.ndarray) -> np.ndarray:
         return np.nan_to_num((squares**2).mean(axis=0) / squares.mean(axis=0) ** 2, nan=1.0, posinf=1.0)
 
 
+def _exact(group: RowGroup, own: np.ndarray, approximation: Approximation) -> np.ndarray:
+    """Of each row F(q), where its quantity is a coordinate of q and F of that is known; NaN elsewhere."""
+    found, known = np.full(len(group.labels), np.nan), group.functional.closed_form(approximation)
+    if known is None or isinstance(group.functional, Covariance):
+        return found
+    coordinate = own[group.columns]
+    return np.where(coordinate >= 0, known[coordinate], found)
+
+
 def _closed_form(group: RowGroup, target: Target, approximation: Approximation) -> np.ndarray | None:
     if target.constrain is not None or group.functional.function is not None:
         return None
@@ -82,22 +94,35 @@ def _closed_form(group: RowGroup, target: Target, approximation: Approximation) 
 
 def _reference_draws(approximation: Approximation, engine: Engine, functions, rng: np.random.Generator, interval: str) -> Drawn:
     if isinstance(approximation, Draws):
-        return Drawn(engine.viewer.observe(approximation.draws, functions))
+        quantities = engine.viewer.observe(approximation.draws, functions)
+        return Drawn(quantities, np.full(quantities.shape[1], -1))
     count = max(engine.chains, min(REFERENCE_DRAWS, REFERENCE_NUMBERS // approximation.dim))
     draws = drawn(approximation, rng, count)
     quantities = engine.viewer.observe(draws, functions)
     if interval == "plain" or not isinstance(approximation, Gaussian):
-        return Drawn(quantities)
-    return Drawn(quantities, _along(approximation, draws, quantities.shape[1], engine, functions))
+        return Drawn(quantities, np.full(quantities.shape[1], -1))
+    found = Drawn(quantities, _own_coordinates(draws.astype(engine.dtype), quantities))
+    return found._replace(along=_along(approximation, draws, found.others, quantities.shape[1], engine, functions))
 
 
-def _along(approximation: Gaussian, draws: np.ndarray, quantities: int, engine: Engine, functions) -> np.ndarray | None:
-    """The draws along each quantity's mean gradient, in standard deviations (n, k); NaN where it has none."""
-    if quantities * draws.shape[1] > MOST_SLOPES:
+def _own_coordinates(draws: np.ndarray, quantities: np.ndarray) -> np.ndarray:
+    """Of each quantity, the coordinate that it is at all draws, as most parameters of most models are; −1 if it is none."""
+    order = np.argsort(draws[0])
+    likely = order[np.minimum(np.searchsorted(draws[0], quantities[0], sorter=order), len(order) - 1)]
+    same = np.ones(len(likely), bool)
+    for first in range(0, len(draws), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        same &= (quantities[rows] == draws[rows, likely]).all(axis=0)
+    return np.where(same, likely, -1)
+
+
+def _along(approximation: Gaussian, draws: np.ndarray, which: np.ndarray, quantities: int, engine: Engine, functions) -> np.ndarray | None:
+    """The draws along these quantities' mean gradients, in standard deviations (n, k); NaN where one has none."""
+    if quantities * draws.shape[1] > MOST_SLOPES or not which.size:
         return None
     covariance = approximation.covariance()
     spread = np.sqrt(covariance if covariance.ndim == 1 else np.diag(covariance))
-    slopes = engine.viewer.slopes(draws[:SLOPES_AT], functions, Diagonal(spread), spread)
+    slopes = engine.viewer.slopes(draws[:SLOPES_AT], functions, Diagonal(spread), spread)[which]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # variances beyond what numbers can hold gain nothing
         variance = np.sum(slopes * (slopes * covariance if covariance.ndim == 1 else slopes @ covariance), axis=1)
         scaled = slopes / np.sqrt(variance)[:, None]

@@ -75,13 +75,22 @@ class Questions:
 
     @cached_property
     def reference_tails(self) -> np.ndarray | None:
-        """The tail index of each quantity under q, where draws stand for it."""
-        return None if self.reference_draws is None else by_pieces(tail_index, self.reference_draws)
+        """The tail index of each quantity under q, where draws stand for it; a normal q's own coordinates have no heavy tails."""
+        if self._drawn is None:
+            return None
+        index, others = np.full(self._drawn.quantities.shape[1], -np.inf), self._drawn.others
+        if others.size:
+            index[others] = by_pieces(tail_index, self._drawn.quantities[:, others])
+        return index
 
     @property
     def reference_draws(self) -> np.ndarray | None:
         """The quantities at the draws that stand for q where a functional of it has no closed form."""
-        return next((reference.drawn.quantities for reference in self.references if isinstance(reference, Sampled)), None)
+        return None if self._drawn is None else self._drawn.quantities
+
+    @property
+    def _drawn(self) -> "Drawn | None":
+        return next((reference.drawn for reference in self.references if isinstance(reference, Sampled)), None)
 
     def at_strictest(self, level: float) -> "Questions":
         """The same, whose answers of q serve all levels up to this one."""
@@ -119,19 +128,37 @@ class Known:
 
 
 class Drawn(NamedTuple):
-    """The quantities (n, k) at draws of q and, where q is normal, the draws along each quantity's direction, in standard deviations."""
+    """The quantities (n, k) at draws of q.
+
+    Where q is normal, also which of its coordinates a quantity is, `own` (k,), −1 for the others; and of these the draws along their
+    directions, in standard deviations, one column each in their order.
+    """
 
     quantities: np.ndarray
+    own: np.ndarray
     along: np.ndarray | None = None
+
+    def along_of(self, columns: np.ndarray) -> np.ndarray:
+        assert self.along is not None
+        return self.along[:, (np.cumsum(self.own < 0) - 1)[columns]]
+
+    @property
+    def others(self) -> np.ndarray:
+        """The quantities that are no coordinates of q."""
+        return np.flatnonzero(self.own < 0)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """F(q) from draws. Of a normal q it is known so well that one interval, at the strictest level, serves every look."""
+    """F(q) from draws, but for rows in which it is known exactly.
+
+    Of a normal q it is known so well that one interval, at the strictest level, serves every look.
+    """
 
     group: RowGroup
     drawn: Drawn
     variance_interval: str
+    exact: np.ndarray  # of each row, NaN where it is not known
     strictest: float = 0.0
     found: dict[float, Interval] = field(default_factory=dict, compare=False, repr=False)
 
@@ -139,20 +166,35 @@ class Sampled:
         level = level if self.drawn.along is None else max(level, self.strictest)
         if level not in self.found:
             self.found.clear()
-            self.found[level] = joined(in_threads(lambda piece: self._interval(piece, level), self.group.pieces(REFERENCE_PIECE)))
+            self.found[level] = self._with_exact(in_threads(lambda piece: self._interval(piece, level), self._rest))
         return self.found[level]
+
+    @property
+    def _rest(self) -> list[RowGroup]:
+        """The rows that must be found from draws, in pieces."""
+        group, unknown = self.group, np.isnan(self.exact)
+        if not unknown.any():
+            return []
+        if not unknown.all():
+            labels = tuple(label for label, wanted in zip(group.labels, unknown, strict=True) if wanted)
+            group = RowGroup(group.functional, group.columns[unknown], labels, group.rows[unknown])
+        return list(group.pieces(REFERENCE_PIECE))
+
+    def _with_exact(self, parts: list[Interval]) -> Interval:
+        whole = [self.exact.copy() for _ in Interval._fields]
+        for values, part in zip(whole, joined(parts) if parts else (), strict=False):
+            values[np.isnan(self.exact)] = part
+        return Interval(*whole)
 
     def _interval(self, group: RowGroup, level: float) -> Interval:
         functional, window = group.functional, group.window([self.drawn.quantities])
         with np.errstate(all="ignore"):  # what is not finite falls back to the plain interval, or makes rows unknown
             plain = functional.interval(window, level, self.variance_interval)
-            if self.drawn.along is None:
+            if self.drawn.along is None or not isinstance(functional, Mean | Variance | Quantile):
                 return plain
-            values, along = (np.ascontiguousarray(part.T).T for part in (window[:, 0], self.drawn.along[:, group.columns]))
+            values, along = (np.ascontiguousarray(part.T).T for part in (window[:, 0], self.drawn.along_of(group.columns)))
             if isinstance(functional, Mean):
                 return narrower(plain, mean_beside(values, along, level))
             if isinstance(functional, Variance):
                 return narrower(plain, log_variance_beside(values, along, level))
-            if isinstance(functional, Quantile):
-                return narrower(plain, quantile_beside(values, functional.p, along, level))
-        return plain
+            return narrower(plain, quantile_beside(values, functional.p, along, level))
