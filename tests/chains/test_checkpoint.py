@@ -103,12 +103,12 @@ def test_longer_trajectories_stay_so(tmp_path, monkeypatch):
     given = {
         "target": target,
         "approximation": Gaussian(np.zeros(20), np.ones(20)),
-        "settings": Settings(chains=60, iterations=200, budget=2),
+        "settings": Settings(chains=60, iterations=100, budget=4),
         "other_starts": None,
     }
     whole = run(**given)
     assert whole.continuation.walk.longer
-    assert run_killed_at(7, tmp_path / "run.ckpt", monkeypatch, **given)
+    assert run_killed_at(11, tmp_path / "run.ckpt", monkeypatch, **given)  # an opening and two rounds have nine saves
     assert content(run(tmp_path / "run.ckpt", **given)) == content(whole)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..formulas.correlation import squared_correlation
 from ..moves.kernel import HMC, Kernel
-from ..moves.metric import Bent, Metric, same_kind
+from ..moves.metric import Bent, Dense, Metric, same_kind
 from ..moves.precondition import Improved, Preconditioner
 from ..moves.straighten import LEAST_GAIN
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
@@ -216,7 +216,7 @@ class Walk:
     @property
     def could_be_straightened(self) -> bool:
         """Whether what the chains have seen by now would bend their coordinates, which were straight so far."""
-        return not isinstance(self.metric, Bent) and self._improved().gain is not None
+        return isinstance(self.metric, Dense) and self._improved().gain is not None
 
     def _improved(self) -> Improved:
         """From as few of the latest snapshots as give enough draws; kept, because it is asked for more than once where they stand."""
@@ -262,9 +262,12 @@ class Walk:
             self.chains = self.chains._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
 
     def _go_longer(self) -> None:
-        """Where acceptance has kept steps so short that trajectories stay far from a quarter of a turn; if the round is long enough."""
+        """Where acceptance has kept steps so short that trajectories stay far from a quarter of a turn; if the round is long enough.
+
+        Not before 2 T: until then the metric still gets so much better that steps do too.
+        """
         kernel = self.engine.kernel
-        if not self.exploring or self.longer or not np.isfinite(kernel.longest_step):
+        if not self.exploring or self.longer or self.full_rounds < 2 or not np.isfinite(kernel.longest_step):
             return
         room = self._goal - self.iteration >= self.looks * kernel.longer().gradients_per_iteration
         if room and bool(agreed(self.step_length < SHORT * kernel.longest_step)):

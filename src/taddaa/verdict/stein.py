@@ -17,7 +17,7 @@ import numpy as np
 from ..formulas.crossfit import FOLDS, Kernel, centre_and_sides, kernel_between, regress
 from ..formulas.distributions import normal_cdf, normal_quantile, scaled_erfc, t_quantile
 from ..formulas.interval import Interval
-from ..formulas.pieces import in_threads
+from ..formulas.pieces import THREADS, in_threads
 from ..formulas.tail import square_tail
 from ..moves.metric import Metric
 from .lines import Projection
@@ -62,14 +62,15 @@ def kernel_of(positions: np.ndarray, gradients: np.ndarray, metric: Metric, weig
         return _weighted_kernel(whitened, force, weights)
     left, right = zip(*(_kernel_factors(whitened[:, i], force[:, i]) for i in range(states)), strict=True)
 
-    def of_state(i: int) -> np.ndarray:  # with those up to it
+    def of_states(first: int) -> np.ndarray:  # every other one, with those up to it
         total = np.zeros((chains, chains))
-        for j in range(i + 1):
-            block = _kernel_of_factors(left[i], right[j])
-            total += block if i == j else block + block.T
+        for i in range(first, states, THREADS):
+            for j in range(i + 1):
+                block = _kernel_of_factors(left[i], right[j])
+                total += block if i == j else block + block.T
         return total
 
-    return kernel_between(sum(in_threads(of_state, range(states))) / states**2)
+    return kernel_between(sum(in_threads(of_states, range(min(THREADS, states)))) / states**2)
 
 
 def _weighted_kernel(whitened: np.ndarray, force: np.ndarray, weights: np.ndarray) -> Kernel | None:

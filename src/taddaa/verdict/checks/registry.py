@@ -36,7 +36,6 @@ PAPER: tuple[Checker, ...] = (ForgotTheStartInThePaper(),)
 SETS = {"all": ALL, "correlation": PAPER}  # by the setting `checks`
 STALLED, CLEARLY = 0.9, 1.01  # of the value before, and of the rows named; of the cutoff
 NAMES, FEW, HALVED = "rows named by ", 0.1, 0.5  # of the rows; of the value before
-VERY_FEW = 0.05  # of the rows: for their memory alone no run is doubled a third time
 NAMED = {checker.name: checker for checker in ALL}
 
 
@@ -50,14 +49,14 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     """Something still moves or remembers, and more iterations may cure it.
 
     Where doubling the way has lessened nothing (`before` has what had failed at the look before), the next doubling will not
-    either; and where part of the target is too narrow, memory is not cured by it, so that two looks are enough. From the third on,
-    nor is it worth as much again as all so far that a few of many rows may say that they have not moved.
+    either; nor where only memory has lessened, of rows that all go on moving: it comes and goes as they do. And where part of the target
+    is too narrow, memory is not cured by more of it, so that two looks are enough.
     """
     checks = list(checks)
     wanting = [check for check in checks if not check.passed and check.more_iterations]
-    if looks >= 3:
-        wanting = [check for check in wanting if not _of_very_few(check)]
-    if looks >= 3 and not any(_lessened(check, before, alone=len(wanting) == 1) for check in wanting):
+    alone, moving = len(wanting) == 1, {row for check in wanting if check.name == Settled.name for row in check.rows or ()}
+    waited_for = [check for check in wanting if not _of_rows_that_move(check, moving)]
+    if looks >= 3 and not any(_lessened(check, before, alone=alone) for check in waited_for):
         return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
         wanting = [check for check in wanting if not check.only_zero]
@@ -86,9 +85,9 @@ def _lessened(check: Check, before: Mapping[str, float], *, alone: bool) -> bool
     return check.value <= STALLED * before.get(check.name, np.inf) and not stays
 
 
-def _of_very_few(check: Check) -> bool:
-    """Whether it matters only to rows without a bound, and to few of them."""
-    return check.only_zero and check.each is not None and len(check.rows or ()) < VERY_FEW * len(check.each)
+def _of_rows_that_move(check: Check, moving: set[int]) -> bool:
+    """Whether it matters only to rows without a bound, all of which are still moving."""
+    return check.only_zero and bool(check.rows) and moving.issuperset(check.rows or ())
 
 
 def too_narrow(checks: Iterable[Check]) -> bool:
