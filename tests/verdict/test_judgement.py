@@ -98,7 +98,7 @@ def test_coordinates_of_a_normal_fit_are_known_exactly_whatever_the_others_are()
     target = Target(
         lambda x: -0.5 * jnp.sum(((x - mean) / sd) ** 2),
         dim=4,
-        constrain=lambda x: {"scale": jnp.exp(x[1]), "b": x[jnp.array([3, 0])], "kink": jnp.minimum(x[2], 4.0)},
+        constrain=lambda x: {"scale": jnp.exp(x[1]), "b": x[jnp.array([3, 0])], "kink": jnp.minimum(x[2], 3.0)},
     )
     report = diagnose(target, Gaussian(mean, sd), [Mean(), Variance(), Quantile(0.9)], Settings(chains=60, iterations=20, budget=1))
     said = {(row.parameter, row.functional): row.approximation for row in report.rows}
@@ -110,5 +110,5 @@ def test_coordinates_of_a_normal_fit_are_known_exactly_whatever_the_others_are()
     assert said["scale", "mean"] == pytest.approx(lognormal.mean(), rel=1e-3)
     assert said["scale", "variance"] == pytest.approx(lognormal.var(), rel=0.02)
     assert said["scale", "q0.9"] == pytest.approx(lognormal.ppf(0.9), rel=1e-3)
-    below = beyond.expect(lambda x: np.minimum(x, 4.0))
-    assert below < mean[2] - 1e-4 and said["kink", "mean"] == pytest.approx(below, abs=5e-4)
+    below = beyond.expect(lambda x: np.minimum(x, 3.0))
+    assert below < mean[2] - 0.02 and said["kink", "mean"] == pytest.approx(below, abs=3e-3)
