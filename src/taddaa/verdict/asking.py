@@ -64,9 +64,14 @@ def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -
 
 
 def _kurtosis(draws: np.ndarray) -> np.ndarray:
+    """Some rows at a time, which stay in a processor's cache."""
     with np.errstate(all="ignore"):
-        squares = (draws - draws.mean(axis=0)) ** 2
-        return np.nan_to_num((squares**2).mean(axis=0) / squares.mean(axis=0) ** 2, nan=1.0, posinf=1.0)
+        middle, second, fourth = draws.mean(axis=0), np.zeros(draws.shape[1]), np.zeros(draws.shape[1])
+        for first in range(0, len(draws), ROWS_AT_ONCE):
+            squares = (draws[first : first + ROWS_AT_ONCE] - middle) ** 2
+            second += squares.sum(axis=0)
+            fourth += (squares**2).sum(axis=0)
+        return np.nan_to_num(len(draws) * fourth / second**2, nan=1.0, posinf=1.0)
 
 
 def _exact(group: RowGroup, own: np.ndarray, approximation: Approximation) -> np.ndarray:

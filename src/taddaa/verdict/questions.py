@@ -10,7 +10,7 @@ import numpy as np
 from ..formulas.beside import log_variance_beside, mean_beside, quantile_beside
 from ..formulas.distributions import normal_cdf
 from ..formulas.interval import Interval, excess_width, joined, narrower, widened, with_unseen_tail
-from ..formulas.pieces import PIECE, by_pieces, in_threads
+from ..formulas.pieces import PIECE, in_threads
 from ..formulas.tail import tail_index
 from ..problem.functional import Functional, Mean, Quantile, Variance
 
@@ -76,11 +76,13 @@ class Questions:
     @cached_property
     def reference_tails(self) -> np.ndarray | None:
         """The tail index of each quantity under q, where draws stand for it; a normal q's own coordinates have no heavy tails."""
-        if self._drawn is None:
+        drawn = self._drawn
+        if drawn is None:
             return None
-        index, others = np.full(self._drawn.quantities.shape[1], -np.inf), self._drawn.others
-        if others.size:
-            index[others] = by_pieces(tail_index, self._drawn.quantities[:, others])
+        index, others = np.full(drawn.quantities.shape[1], -np.inf), drawn.others
+        pieces = [others[first : first + REFERENCE_PIECE] for first in range(0, len(others), REFERENCE_PIECE)]
+        for piece, found in zip(pieces, in_threads(lambda piece: tail_index(drawn.quantities[:, piece]), pieces), strict=True):
+            index[piece] = found
         return index
 
     @property
