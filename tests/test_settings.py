@@ -78,7 +78,7 @@ def test_settings_are_frozen():
         ("iterations", 0),
         ("iterations", 2.5),
         ("states", 0),
-        ("states", 17),
+        ("states", 33),
     ],
 )
 def test_refused(field, value):

@@ -16,6 +16,7 @@ from .moves.kernel import HMC, Kernel
 # The paper's constant c in T = ⌊c d^γ⌋ (section 3.3).
 ITERATION_CONSTANT = 50
 LOOKS, FEWEST_LOOKS = 16, 4  # snapshots in a round; the latter where chains and dimensions are many
+MOST_LOOKS = 32  # in a round beyond T: each chain says more the more of its way is seen, and a short round has no more proposals
 ARRAYS = 25  # of N × d numbers in double precision that a diagnosis holds at its peak (docs/scaling.md)
 MOST_PROBES = 6  # trials of a first step size
 MOST_CHAINS = 2**53  # beyond which even counting them is inexact

@@ -9,7 +9,7 @@ import numpy as np
 from .errors import InputError, kindly
 from .moves.kernel import HMC, Barker, Relay, as_kernel
 from .moves.precondition import PRECONDITIONERS, Fisher, FromApproximation, Preconditioner
-from .plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
+from .plan import FEWEST_LOOKS, LOOKS, MOST_LOOKS, MOST_PROBES, Plan, chains_for_mean, chains_for_variance, iterations_for, within
 from .problem.functional import VARIANCE_INTERVALS
 
 LEAST_CHAINS = 10
@@ -39,7 +39,7 @@ class Settings:
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
         gradients: the most that a diagnosis may evaluate in all, or None. It is kept: chains are planned fewer (not below 50), and run on
             only as far as the rest pays for.
-        states: how many late states of each chain an interval pools (1 is the paper's: the last one only).
+        states: how many late states of each chain an interval pools, at most (1 is the paper's: the last one only; up to T a round has 16).
         checks: all (ours), or correlation (only the paper's ρ² check).
         groups: how many groups of chains have a step size of their own (at least 50 chains in each; 1 is the paper's), and in a
             compiled loop on a CPU a thread. Results depend on them as on the seed, on the cores not.
@@ -58,7 +58,7 @@ class Settings:
     iterations: int | None = None
     budget: float = 16
     gradients: int | None = None
-    states: int = LOOKS
+    states: int = MOST_LOOKS
     checks: str = "all"
     groups: int = 2
     precision: str = "float64"
@@ -94,8 +94,8 @@ class Settings:
             _whole("iterations", self.iterations, 1, "chains that do not move show nothing")
         _whole("groups", self.groups, 1, "all chains together are one group")
         _whole("states", self.states, 1, "the last state is the least that can be used")
-        if self.states > LOOKS:
-            raise InputError(f"states must be at most {LOOKS}, the number of looks in a round, got {self.states}")
+        if self.states > MOST_LOOKS:
+            raise InputError(f"states must be at most {MOST_LOOKS}, the number of looks in a round, got {self.states}")
 
     @classmethod
     def paper(cls, **changes) -> "Settings":

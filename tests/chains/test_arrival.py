@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taddaa.chains.arrival import arrived
+from taddaa.chains.arrival import Seen, arrived
 
 
 @pytest.mark.parametrize("dim", [1, 2, 10, 150])
@@ -28,3 +28,11 @@ def test_chains_that_are_lost_are_left_out_unless_many():
     logdensity[:60] = -1000.0
     assert arrived(logdensity, 5).all()
     assert arrived(np.full(20, -np.inf), 5).all()
+
+
+@pytest.mark.parametrize(("later", "most", "kept"), [(32, 16, 16), (16, 16, 16), (4, 16, 4), (20, 16, 10), (1, 16, 1)])
+def test_thinned_snapshots_are_evenly_spread_from_the_beginning_to_the_last(later, most, kept):
+    seen = Seen(None, list(range(later + 1)), np.ones(1), 0)
+    found = seen.thinned(most).snapshots
+    assert found[0] == 0 and found[-1] == later and len(found) == kept + 1
+    assert len(set(np.diff(found))) == 1

@@ -11,6 +11,7 @@ from taddaa import Fisher, Gaussian, Settings, Target, diagnose
 from taddaa.moves.bend import Bend
 from taddaa.moves.metric import Bent, Dense
 from taddaa.moves.precondition import Improved
+from taddaa.verdict.checks.run import Run
 
 T = 64
 
@@ -107,6 +108,20 @@ def test_trajectories_take_more_steps_where_acceptance_keeps_these_short(ripples
         grid = np.linspace(-6, 6, 20_001)
         weight = np.exp(-0.5 * grid**2 + ripples * np.cos(6 * grid))
         assert np.mean(seen**2) == pytest.approx(np.sum(grid**2 * weight) / np.sum(weight), abs=0.03)
+
+
+@pytest.mark.parametrize(("kernel", "beyond"), [("relay", 32), ("rwmh", 16)])
+def test_rounds_beyond_t_have_more_looks_where_these_are_free(kernel, beyond):
+    target = Target(lambda x: -0.5 * jnp.sum(x**2), 5)
+    settings = Settings(budget=1, iterations=200, chains=60, kernel=kernel)
+    walk = diagnose(target, Gaussian(np.zeros(5), np.ones(5)), settings=settings).continuation.walk
+    assert len(walk.snapshots) == 1 + 16
+    with jax.enable_x64(True):
+        walk.round()
+    assert len(walk.snapshots) == 1 + beyond
+    assert len(Run(walk, None, None, 0.95).seen.snapshots) == 1 + 16  # which checks look at
+    begun, later = walk.snapshots[0].iteration, [snapshot.iteration for snapshot in walk.snapshots[1:]]
+    assert later[-1] >= 398 and np.ptp(np.diff([begun, *later])) <= walk.engine.kernel.gradients_per_iteration
 
 
 def test_a_map_is_finished_only_where_it_is_used():

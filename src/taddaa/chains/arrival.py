@@ -20,6 +20,12 @@ class Seen(NamedTuple):
     acceptance: np.ndarray
     left_out: int
 
+    def thinned(self, most: int) -> "Seen":
+        """The same with the beginning and at most so many later snapshots, evenly spread, the last among them."""
+        later = self.snapshots[1:]
+        step = -(-len(later) // most) if later else 1
+        return self._replace(snapshots=[self.snapshots[0], *later[::-step][::-1]])
+
     @property
     def late_quantities(self) -> list[np.ndarray]:
         """The user's quantities at the latest round's snapshots, without its beginning."""

@@ -14,7 +14,7 @@ from ..moves.kernel import HMC, Kernel
 from ..moves.metric import Bent, Dense, Metric, same_kind
 from ..moves.precondition import Improved, Preconditioner
 from ..moves.straighten import LEAST_GAIN
-from ..plan import FEWEST_LOOKS, LOOKS, MOST_PROBES, Plan
+from ..plan import FEWEST_LOOKS, LOOKS, MOST_LOOKS, MOST_PROBES, Plan
 from .arrival import Seen, arrived
 from .edges import meets_an_edge
 from .machine.engine import Engine, Trace, return_freed_memory
@@ -140,7 +140,8 @@ class Walk:
     @property
     def looks(self) -> int:
         """Snapshots in a round: as many as memory has room for, in whole quarters."""
-        return int(np.clip(NUMBERS_KEPT // self.starts.size, FEWEST_LOOKS, LOOKS)) // FEWEST_LOOKS * FEWEST_LOOKS
+        most = MOST_LOOKS if self.full_rounds > 0 and self.engine.kernel.uses_gradient else LOOKS  # else each costs gradients
+        return int(np.clip(NUMBERS_KEPT // self.starts.size, FEWEST_LOOKS, most)) // FEWEST_LOOKS * FEWEST_LOOKS
 
     @property
     def nonfinite_share(self) -> float:
@@ -269,7 +270,7 @@ class Walk:
         kernel = self.engine.kernel
         if not self.exploring or self.longer or self.full_rounds < 2 or not np.isfinite(kernel.longest_step):
             return
-        room = self._goal - self.iteration >= self.looks * kernel.longer().gradients_per_iteration
+        room = self._goal - self.iteration >= LOOKS * kernel.longer().gradients_per_iteration
         if room and bool(agreed(self.step_length < SHORT * kernel.longest_step)):
             self.longer = True
             self.use_kernel()

@@ -8,7 +8,8 @@ WIDE_SHARE = 0.2  # of the draws, where the index must not be too low by chance:
 
 def tail_index(draws: np.ndarray, share: float = 0.1) -> np.ndarray:
     """The moment estimator of Dekkers, Einmahl and de Haan (1989) for |x − median|: 1/ν for Student t_ν, ≤ 0 if light."""
-    distance = np.abs(draws - np.median(draws, axis=0)).T.copy()  # a quantity's draws side by side, which partition wants
+    distance = draws.T.copy()  # a quantity's draws side by side, which partitions want
+    distance = np.abs(distance - np.median(distance, axis=1, keepdims=True))
     count = max(int(share * len(draws)), 5)
     distance.partition(len(draws) - count - 1, axis=1)
     top, threshold = distance[:, -count:].T, distance[:, -count - 1]

@@ -33,7 +33,7 @@ USUAL = {
     "iterations": "None",
     "budget": "16",
     "gradients": "None",
-    "states": "16",
+    "states": "32",
     "checks": "all",
     "groups": "2",
     "precision": "float64",

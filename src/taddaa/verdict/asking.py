@@ -56,6 +56,9 @@ def ask(
 
 def refuse_nan(groups: Sequence[RowGroup], quantities: np.ndarray, where: str) -> None:
     """A functional must be a number wherever q puts draws."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not np.isnan(quantities.sum()):  # of infinite ones it may be NaN too, and then each is looked at
+            return
     for group in groups:
         bad = np.isnan(quantities[:, group.columns]).any(axis=1)
         if bad.any():

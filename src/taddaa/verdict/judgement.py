@@ -129,9 +129,10 @@ def _constant(questions: Questions, late: Sequence[np.ndarray]) -> np.ndarray:
     draws = questions.reference_draws
     if draws is None:
         return np.zeros(questions.rows, bool)
-    same = np.all(draws == draws[0], axis=0)
-    for values in late:
-        same &= np.all(values == draws[0], axis=0)
+    same = np.ones(draws.shape[1], bool)
+    for values in (*late, draws):  # the many draws last, and only of what has not differed among the few states
+        left = np.flatnonzero(same)
+        same[left] = np.all(values[:, left] == draws[0, left], axis=0)
     return questions.per_row(same)
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...formulas.correlation import squared_correlation
+from ...formulas.correlation import squared_correlations
 from ...formulas.pieces import by_pieces
 from ...formulas.tail import tail_index
+from ...plan import LOOKS
 from ..directions import directions_moved_most
 
 if TYPE_CHECKING:  # a stored report knows its checks without loading what runs chains
@@ -42,8 +43,8 @@ class Run:
 
     @cached_property
     def seen(self) -> "Seen":
-        """What the chains that have arrived say."""
-        return self.walk.seen
+        """What the chains that have arrived say, in as many snapshots as a first round has: more would show drifts that nobody minds."""
+        return self.walk.seen.thinned(LOOKS)
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -106,11 +107,18 @@ class Run:
         A scale drives the spread of others, not their place; what turns moves the place of what it turns away from.
         """
         last = self.seen.snapshots[-1].quantities
-        plain, out = (lambda part: part), (lambda part: np.abs(part - np.median(part, axis=0)))
-        shared = np.zeros(last.shape[1])
-        for column in columns.T:
-            for of_column, of_other in ((plain, plain), (plain, out), (out, plain)):
-                one = of_column(column)[:, None]
-                with_it = by_pieces(lambda part, one=one, what=of_other: squared_correlation(one, what(part)), last)
-                shared = np.maximum(shared, with_it)
-        return self.questions.per_row(shared) >= SHARED
+        if not columns.size:
+            return np.zeros(self.questions.rows, bool)
+        out = _far_out(columns)
+
+        def shared(part: np.ndarray) -> np.ndarray:
+            return np.max(
+                [squared_correlations(*pair).max(axis=0) for pair in ((columns, part), (columns, _far_out(part)), (out, part))], axis=0
+            )
+
+        shared_most = by_pieces(shared, last)
+        return self.questions.per_row(shared_most) >= SHARED
+
+
+def _far_out(values: np.ndarray) -> np.ndarray:
+    return np.abs(values - np.median(values, axis=0))

@@ -1,14 +1,19 @@
 """Do quantities still change?"""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...formulas.distributions import chi2_upper_quantile, normal_upper_quantile
+from ...formulas.pieces import PIECE, THREADS, in_threads
 from ...formulas.zscore import mean_z
 from .check import MORE_TIME, TEST_LEVEL, Check, Checker, Silences
 from .memory import memory
 from .run import Run
+
+if TYPE_CHECKING:
+    from ..questions import RowGroup
 
 FURTHEST, FAR = 3, 1.0  # so many rows, if they have come this far in standard deviations or log variance, are looked at most sternly
 DRIFT = 0.03  # in standard deviations of what drifts: nobody cares about less
@@ -47,23 +52,18 @@ class Settled(Checker):
     def examine(self, run: Run) -> Check:
         snapshots = run.seen.snapshots
         early, late = _ends(len(snapshots))
-        found, drift, kept = [], [], []
-        for piece in (piece for group in run.questions.groups for piece in group.pieces()):
-            window = piece.window([snapshot.quantities for snapshot in snapshots])
-            pooled = window[:, 1:].reshape(-1, window.shape[-1])
-            score = piece.functional.score(window, pooled)
-            more = gained(score, early, late)
-            found.append(mean_z(more))
-            kept.append(remembered(score[:, 1:]))
-            drift.append(np.abs(more.mean(axis=0)) > DRIFT * score[:, 1:].std(axis=(0, 1)))
+        quantities = [snapshot.quantities for snapshot in snapshots]
+        pieces = (piece for group in run.questions.groups for piece in group.pieces(PIECE // THREADS))
+        parts = in_threads(lambda piece: _moved_within(piece, quantities, early, late), pieces)
+        found, kept, drift = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
         along = np.stack([snapshot.positions @ run.directions for snapshot in snapshots], axis=1)
         hidden = [gained(along, early, late), gained((along - along.mean(axis=(0, 1))) ** 2, early, late)]
         spread = along[:, 1:].std(axis=(0, 1))
-        z, z_hidden = np.abs(np.concatenate(found)), np.abs([mean_z(more) for more in hidden])
+        z, z_hidden = np.abs(found), np.abs([mean_z(more) for more in hidden])
         large_hidden = np.abs([more.mean(axis=0) for more in hidden]) > DRIFT * np.stack([spread, spread**2])
-        z, z_hidden = np.where(np.concatenate(drift) & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
+        z, z_hidden = np.where(drift & ~run.momentless, z, 0.0), np.where(large_hidden, z_hidden, 0.0)
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
-        surely, at_most = np.concatenate(kept, axis=1)
+        surely, at_most = kept
         goes_on = _not_there_yet(run, early, late) & (z > RESTLESS) & (at_most > FORGOTTEN)
         stern = goes_on | _has_way_left(run, surely)
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
@@ -75,7 +75,7 @@ class Settled(Checker):
             lingers = run.questions.per_row(memory(snapshots[len(snapshots) // 2].quantities, snapshots[-1].quantities))
             named |= (run.judgement.bound == 0) & (lingers > float(chi2_upper_quantile(LINGERING, 1)) / len(snapshots[-1].quantities))
         if moving.mean() > SOME:
-            restless = run.questions.per_row(_worst_of_quantity(run, np.abs(np.concatenate(found)))) > RESTLESS
+            restless = run.questions.per_row(_worst_of_quantity(run, np.abs(found))) > RESTLESS
             named |= (run.judgement.bound == 0) & (restless | (moving.mean() > WIDESPREAD))
         return self.found(
             not (moving.any() or np.any(z_hidden > cutoff)),
@@ -86,6 +86,17 @@ class Settled(Checker):
             np.flatnonzero(named),
             each=z,
         )
+
+
+def _moved_within(
+    piece: "RowGroup", quantities: list[np.ndarray], early: list[int], late: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each row, its movement within the round in standard errors, what chains remember of it (2, k), and whether anybody cares."""
+    window = piece.window(quantities)
+    pooled = window[:, 1:].reshape(-1, window.shape[-1])
+    score = piece.functional.score(window, pooled)
+    more = gained(score, early, late)
+    return mean_z(more), remembered(score[:, 1:]), np.abs(more.mean(axis=0)) > DRIFT * score[:, 1:].std(axis=(0, 1))
 
 
 def _not_there_yet(run: Run, early: list[int], late: list[int]) -> np.ndarray:
