@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import taddaa.chains.walk
+import taddaa.chains.gait
 import taddaa.study
 from taddaa import Gaussian, Mean, Settings, Target, Variance, diagnose
 from taddaa.chains.checkpoint import Checkpoint
@@ -116,7 +116,7 @@ def test_an_early_end_is_resumed_from_its_checkpoint(tmp_path, certified_later):
 def test_chains_that_went_over_too_soon_go_back(monkeypatch):
     """At T/8 one step seemed to fit all; at T/2 they have met what it does not fit."""
     answers = iter([True, False])
-    monkeypatch.setattr(taddaa.chains.walk.Walk, "_one_step_fits", lambda walk: next(answers))
+    monkeypatch.setattr(taddaa.chains.gait, "one_step_fits", lambda walk: next(answers))
     target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 30) ** 2), 2)
     report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=1))
     walk = report.continuation.walk

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..formulas.correlation import squared_correlation
-from ..moves.kernel import HMC, Kernel
+from ..moves.kernel import HMC
 from ..moves.metric import Bent, Dense, Metric, same_kind
 from ..moves.precondition import Improved, Preconditioner
 from ..moves.straighten import LEAST_GAIN
 from ..plan import FEWEST_LOOKS, LOOKS, MOST_LOOKS, MOST_PROBES, Plan
+from . import gait
 from .arrival import Seen, arrived
 from .edges import meets_an_edge
 from .machine.engine import Engine, Trace, return_freed_memory
@@ -25,8 +26,6 @@ from .machine.program import Chains
 # from a bad approximation is worse, and the gradients are already paid for.
 OPENING = (1 / 8, 1 / 4, 1 / 2)
 NUMBERS_KEPT = 2 * 10**6  # in the positions at a round's snapshots
-SHORT = 0.8  # of the step that would carry a trajectory through a quarter of a turn: where acceptance keeps it under that, more steps do
-ONE_STEP_FITS = 25.0  # times the squared force of a round target, which no chain at a target that has been made round should feel
 DOUBLE_GRADIENTS = 1000  # dimensions up to which the gradients at snapshots are kept in double precision
 
 
@@ -90,7 +89,7 @@ class Walk:
         self.path: list[Waypoint] = []
         self.exploring = False  # by the kernel for chains that have arrived
         self.longer = False  # with trajectories of twice as many steps
-        self._on_the_way = self.engine.kernel  # until then
+        self.on_the_way = self.engine.kernel  # until then
         self.proposals = self.proposals_before = 0  # of each chain; at the beginning of the latest round
         self.noted: dict[str, float] = {}  # what the checks of the round before found
         self._edge_at: tuple[int, bool] = (-1, False)  # the iteration at which it was last asked, and the answer
@@ -121,15 +120,15 @@ class Walk:
                 self._learn()
             if isinstance(self.metric, Bent) and not was_bent and self.full_rounds > 0:
                 # Learnt where the chains have been, the map opens to them where they have not: it is learnt again as they go there.
-                self._learn_on_the_way(OPENING[1:], self._goal - self.iteration)
+                self._learn_on_the_way(OPENING[1:], self.goal - self.iteration)
             self.snapshots = self.snapshots[-1:]
             self.chains, self.proposals_before = self.engine.counting_anew(self.chains), self.proposals
-            self._go_longer()
-            self._go_over()
+            gait.go_longer(self)
+            gait.go_over(self)
             self.under_way = True
             if self.iteration > begun:
                 self.save(self)
-        first, goal = self.snapshots[0].iteration, self._goal
+        first, goal = self.snapshots[0].iteration, self.goal
         for look in range(1, self.looks + 1):
             self._walk_to(first + (goal - first) * look // self.looks)
             if look < self.looks and look % (self.looks // FEWEST_LOOKS) == 0:
@@ -156,7 +155,7 @@ class Walk:
         return self._edge_at[1]
 
     @property
-    def _goal(self) -> int:
+    def goal(self) -> int:
         """Where the round ends."""
         return self.plan.goal(self.rounds)
 
@@ -176,7 +175,7 @@ class Walk:
             if self.on_progress is not None:
                 rho2, here = float(trace.rho2[-1]), before + done * each
                 stage = "first round" if self.full_rounds < 1 else f"running on, round {self.full_rounds}"
-                self.on_progress(Progress(stage, here, max(self._goal, here), float(trace.acceptance[-1]), rho2))
+                self.on_progress(Progress(stage, here, max(self.goal, here), float(trace.acceptance[-1]), rho2))
 
         before = self.iteration
         return_freed_memory(self.starts.size)
@@ -203,12 +202,13 @@ class Walk:
     def seen(self) -> Seen:
         """What there is to judge: all chains, or (unless the paper's method is wanted) those that have arrived."""
         acceptance = self.engine.host(self.chains.accepted) / max(self.proposals - self.proposals_before, 1)
-        kept = self._arrived()
+        kept = self.arrived()
         if kept.all():
             return Seen(self.origin, self.snapshots, acceptance, 0)
         return Seen(self.origin.of(kept), [snapshot.of(kept) for snapshot in self.snapshots], acceptance[kept], int(np.sum(~kept)))
 
-    def _arrived(self) -> np.ndarray:
+    def arrived(self) -> np.ndarray:
+        """Which chains have: all, where the paper's method is wanted."""
         if not self.leave_out:
             return np.ones(len(self.starts), bool)
         # In the chains' own coordinates, in which a funnel's mouth and neck are equally dense.
@@ -224,7 +224,7 @@ class Walk:
         at, found = self._better_at
         if found is not None and at == self.iteration:
             return found
-        kept = self._arrived()
+        kept = self.arrived()
         latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
         chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
@@ -244,55 +244,9 @@ class Walk:
             longest = np.log(self.engine.kernel.initial_step(self.starts.shape[1]))
             self.chains = self.engine.with_steps(self.chains, np.minimum(self.engine.host(self.chains.log_step), longest))
 
-    def _go_over(self) -> None:
-        """To the kernel for chains that have arrived, if they have, and the round is long enough for it.
-
-        After an early round it is asked again: on their way they may have met what they had not when they went over.
-        """
-        dim, kernel = self.starts.shape[1], self._at_the_target
-        if kernel is self._on_the_way or self._goal - self.iteration < FEWEST_LOOKS * kernel.gradients_per_iteration:
-            return
-        if self.exploring and self.full_rounds != 0:
-            return
-        fits = bool(agreed(self._one_step_fits()))
-        if fits != self.exploring:
-            self.exploring = fits
-            self.use_kernel()
-            step = kernel.arrived_step(dim) if fits else self._on_the_way.initial_step(dim)
-            self.chains = self.engine.with_steps(self.chains, np.log(step))
-            self.chains = self.chains._replace(clock=self.engine.place.everywhere(0.0, self.engine.dtype))
-
-    def _go_longer(self) -> None:
-        """Where acceptance has kept steps so short that trajectories stay far from a quarter of a turn; if the round is long enough.
-
-        Not before 2 T: until then the metric still gets so much better that steps do too.
-        """
-        kernel = self.engine.kernel
-        if not self.exploring or self.longer or self.full_rounds < 2 or not np.isfinite(kernel.longest_step):
-            return
-        room = self._goal - self.iteration >= LOOKS * kernel.longer().gradients_per_iteration
-        if room and bool(agreed(self.step_length < SHORT * kernel.longest_step)):
-            self.longer = True
-            self.use_kernel()
-            longest = np.log(self.engine.kernel.longest_step)
-            self.chains = self.engine.with_steps(self.chains, np.minimum(self.engine.host(self.chains.log_step), longest))
-
     def use_kernel(self) -> None:
         """That for chains which have arrived or which have not, as they are."""
-        self.engine = self.engine.under(self._at_the_target if self.exploring else self._on_the_way)
-
-    @property
-    def _at_the_target(self) -> Kernel:
-        """The kernel of chains that have arrived; what a quarter of a turn is, is known only where a metric is learnt."""
-        chains, dim = self.starts.shape
-        kernel = self._on_the_way.exploring(dim)
-        kernel = kernel.longer() if self.longer else kernel
-        return kernel if self.preconditioner.pilots(dim, chains) else kernel.unbound()
-
-    def _one_step_fits(self) -> bool:
-        """Whether no chain that has arrived feels a force that a round target does not have: there, one step size does for all."""
-        slope = self.engine.host(self.chains.point.slope).astype(float)[self._arrived()]
-        return bool(np.max(np.sum(slope**2, axis=1)) <= ONE_STEP_FITS * slope.shape[1])
+        self.engine = self.engine.under(gait.at_the_target(self) if self.exploring else self.on_the_way)
 
     def _handed_over(self) -> Chains:
         """The chains, not kept here as well: their memory can go as soon as they have moved."""
