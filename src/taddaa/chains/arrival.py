@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..plan import LOOKS
+
 if TYPE_CHECKING:
     from .walk import Snapshot
 
@@ -20,8 +22,8 @@ class Seen(NamedTuple):
     acceptance: np.ndarray
     left_out: int
 
-    def thinned(self, most: int) -> "Seen":
-        """The same with the beginning and at most so many later snapshots, evenly spread, the last among them."""
+    def thinned(self, most: int = LOOKS) -> "Seen":
+        """The same with the beginning and at most so many later snapshots (a first round's), evenly spread, the last among them."""
         later = self.snapshots[1:]
         step = -(-len(later) // most) if later else 1
         return self._replace(snapshots=[self.snapshots[0], *later[::-step][::-1]])

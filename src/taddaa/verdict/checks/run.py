@@ -9,7 +9,6 @@ import numpy as np
 from ...formulas.correlation import squared_correlations
 from ...formulas.pieces import by_pieces
 from ...formulas.tail import tail_index
-from ...plan import LOOKS
 from ..directions import directions_moved_most
 
 if TYPE_CHECKING:  # a stored report knows its checks without loading what runs chains
@@ -44,7 +43,7 @@ class Run:
     @cached_property
     def seen(self) -> "Seen":
         """What the chains that have arrived say, in as many snapshots as a first round has: more would show drifts that nobody minds."""
-        return self.walk.seen.thinned(LOOKS)
+        return self.walk.seen.thinned()
 
     @cached_property
     def directions(self) -> np.ndarray:
