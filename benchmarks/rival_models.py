@@ -178,6 +178,13 @@ def of_the_paper(model: str, dataset: str) -> taddaa.Target:
     return getattr(models, model)(getattr(data, dataset)())
 
 
+def chances(w):
+    """Each candy's probability of chocolate: the network's units may be swapped and their signs turned, which changes none of them."""
+    from taddaa.experiments import data, models
+
+    return jax.nn.sigmoid(models.network_logits(w, jnp.asarray(data.candy().x)))
+
+
 MODELS: dict[str, Model] = {
     "ordinal": Model(ordinal),
     "candy": Model(lambda: of_the_paper("regression", "candy"), fit_steps=20_000),
@@ -185,7 +192,7 @@ MODELS: dict[str, Model] = {
     "survival-far": Model(survival, fit_steps=100, truth_of="survival"),  # a fit that has not converged
     "logistic": Model(logistic),
     "factors": Model(factors, of=lambda w: jnp.append(jnp.ravel(product(w)), w[-1])),
-    "network": Model(lambda: of_the_paper("network", "candy"), fit_steps=20_000),
+    "network": Model(lambda: of_the_paper("network", "candy"), of=chances, fit_steps=20_000),
     "horseshoe": Model(sparse_regression),
     "radon": Model(lambda: hierarchy(False)),
     "radon-centred": Model(lambda: hierarchy(True), truth_of="radon", back=centred_from),

@@ -39,7 +39,8 @@ class Settings:
         budget: how long chains may run while quantities still move, in units of T; 1 never runs on.
         gradients: the most that a diagnosis may evaluate in all, or None. It is kept: chains are planned fewer (not below 50), and run on
             only as far as the rest pays for.
-        states: how many late states of each chain an interval pools, at most (1 is the paper's: the last one only; up to T a round has 16).
+        states: how many late states of each chain an interval pools, at most (1 is the paper's: the last one only). A round has
+            16, one beyond T 32, and the latest are taken.
         checks: all (ours), or correlation (only the paper's ρ² check).
         groups: how many groups of chains have a step size of their own (at least 50 chains in each; 1 is the paper's), and in a
             compiled loop on a CPU a thread. Results depend on them as on the seed, on the cores not.
@@ -95,7 +96,7 @@ class Settings:
         _whole("groups", self.groups, 1, "all chains together are one group")
         _whole("states", self.states, 1, "the last state is the least that can be used")
         if self.states > MOST_LOOKS:
-            raise InputError(f"states must be at most {MOST_LOOKS}, the number of looks in a round, got {self.states}")
+            raise InputError(f"states must be at most {MOST_LOOKS}, the most that a round has, got {self.states}")
 
     @classmethod
     def paper(cls, **changes) -> "Settings":

@@ -12,6 +12,7 @@ from taddaa.moves.bend import Bend
 from taddaa.moves.metric import Bent, Dense
 from taddaa.moves.precondition import Improved
 from taddaa.verdict.checks.run import Run
+from taddaa.verdict.sharpening import gather
 
 T = 64
 
@@ -114,12 +115,14 @@ def test_trajectories_take_more_steps_where_acceptance_keeps_these_short(ripples
 def test_rounds_beyond_t_have_more_looks_where_these_are_free(kernel, beyond):
     target = Target(lambda x: -0.5 * jnp.sum(x**2), 5)
     settings = Settings(budget=1, iterations=200, chains=60, kernel=kernel)
-    walk = diagnose(target, Gaussian(np.zeros(5), np.ones(5)), settings=settings).continuation.walk
+    there = diagnose(target, Gaussian(np.zeros(5), np.ones(5)), settings=settings).continuation
+    walk = there.walk
     assert len(walk.snapshots) == 1 + 16
     with jax.enable_x64(True):
         walk.round()
     assert len(walk.snapshots) == 1 + beyond
     assert len(Run(walk, None, None, 0.95).seen.snapshots) == 1 + 16  # which checks look at
+    assert gather(walk, there.questions).positions.shape[1] == beyond  # and intervals at all
     begun, later = walk.snapshots[0].iteration, [snapshot.iteration for snapshot in walk.snapshots[1:]]
     assert later[-1] >= 398 and np.ptp(np.diff([begun, *later])) <= walk.engine.kernel.gradients_per_iteration
 

@@ -24,9 +24,9 @@ class Seen(NamedTuple):
 
     def thinned(self, most: int = LOOKS) -> "Seen":
         """The same with the beginning and at most so many later snapshots (a first round's), evenly spread, the last among them."""
-        later = self.snapshots[1:]
-        step = -(-len(later) // most) if later else 1
-        return self._replace(snapshots=[self.snapshots[0], *later[::-step][::-1]])
+        last = len(self.snapshots) - 1
+        count = min(most, last)
+        return self._replace(snapshots=[self.snapshots[-(-i * last // count)] if i else self.snapshots[0] for i in range(count + 1)])
 
     @property
     def late_quantities(self) -> list[np.ndarray]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 RARE = 0.001  # of proposals, or of steps from where the chains stand: an edge with density is met by more
 REACH = 0.5  # of a whitened standard deviation in each coordinate
-STATES = 16  # of each chain, at most
 
 
 def meets_an_edge(walk: "Walk") -> bool:
@@ -26,7 +25,7 @@ def meets_an_edge(walk: "Walk") -> bool:
 def _beyond(walk: "Walk") -> float:
     """The share of short steps that end without a finite density."""
     engine, metric, rng = walk.engine, walk.metric, np.random.default_rng(walk.iteration)
-    late = walk.seen.snapshots[-STATES:]
+    late = walk.seen.thinned().snapshots[1:]
     placed = np.concatenate([enter(metric, snap.positions, snap.logdensity, snap.gradients)[0] for snap in late])
     stepped = placed + REACH * on_host(metric).push(rng.normal(size=placed.shape))
     values, gradients = engine.evaluate(places_of(metric, stepped))

@@ -224,8 +224,7 @@ class Walk:
         at, found = self._better_at
         if found is not None and at == self.iteration:
             return found
-        kept = self.arrived()
-        latest = [snapshot if kept.all() else snapshot.of(kept) for snapshot in self.snapshots if snapshot.iteration > 0]
+        latest = [snapshot for snapshot in self.seen.thinned().snapshots if snapshot.iteration > 0]
         chains, dim = len(latest[-1].positions), self.starts.shape[1]
         enough = max(1, -(-self.preconditioner.pilots(dim, chains) // chains))
         positions = np.concatenate([snapshot.positions for snapshot in latest[-enough:]])

@@ -102,7 +102,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--budget", type=_at_least(1), metavar="X", help="how long chains may run on while quantities move, in planned iterations (16)")
     add("--gradients", type=_whole(1), metavar="N", help="the most to evaluate in all; fewer chains are planned to keep it (no limit)")
-    add("--kernel", choices=KERNELS, help="how the chains move (barker)")
+    add("--kernel", choices=KERNELS, help="how the chains move (relay: barker, and trajectories once they have arrived)")
     add("--chains", type=_whole(10), metavar="N", help="number of chains (planned from the tolerances)")
     add("--iterations", type=_whole(1), metavar="T", help="iterations before the first look (planned from the dimension)")
     add("--level", type=_share, metavar="X", help="the confidence level (0.95)")
@@ -112,7 +112,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add("--preconditioner", choices=PRECONDITIONERS, help="where their steps get their shape from (fisher)")
     add("--interval", choices=("stein", "plain"), help="sharpened by gradients, or the paper's (stein)")
     add("--variance-interval", choices=("bonett", "chi2"), help="for any distribution, or the paper's for normal ones (bonett)")
-    add("--states", type=_whole(1), metavar="K", help="late states of each chain that an interval pools, at most 4 (4)")
+    add("--states", type=_whole(1), metavar="K", help="late states of each chain that an interval pools, at most 32 (32)")
     add("--checks", choices=("all", "correlation"), help="all, or only the paper's (all)")
     add("--groups", type=_whole(1), metavar="K", help="groups of chains with a step size of their own (2)")
     add("--precision", choices=("float64", "float32"), help="of the chains (float64)")

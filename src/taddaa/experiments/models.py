@@ -89,7 +89,8 @@ def local_scale(gene: int):
     return scale
 
 
-def _network_logits(weights, x):
+def network_logits(weights, x):
+    """The network's output for the rows of x, from its weights as a flat vector."""
     inputs = x.shape[-1]
     alpha, beta, gamma = jnp.split(weights, [inputs * UNITS, inputs * UNITS + UNITS * UNITS])
     hidden = jnp.tanh(x @ alpha.reshape(inputs, UNITS))
@@ -97,12 +98,12 @@ def _network_logits(weights, x):
 
 
 def _network(weights, data):
-    return bernoulli_logits(data["y"], _network_logits(weights, data["x"])) - 0.5 * jnp.sum((weights / WEIGHT_SD) ** 2)
+    return bernoulli_logits(data["y"], network_logits(weights, data["x"])) - 0.5 * jnp.sum((weights / WEIGHT_SD) ** 2)
 
 
 def log_loss(weights, data):
     """The network's mean cross-entropy over the data: the paper's functional of the weights."""
-    return -bernoulli_logits(data["y"], _network_logits(weights, data["x"])) / len(data["y"])
+    return -bernoulli_logits(data["y"], network_logits(weights, data["x"])) / len(data["y"])
 
 
 def network(candy: Dataset) -> Target:

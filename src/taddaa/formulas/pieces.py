@@ -8,7 +8,6 @@ import numpy as np
 
 PIECE = 500  # columns at a time
 THREADS = 2  # side by side: NumPy lets others run while it sorts and adds, and memory holds so many pieces' copies
-
 WORTH_THREADS = 30_000  # numbers: fewer are done before a thread has begun
 
 

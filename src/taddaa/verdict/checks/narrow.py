@@ -11,7 +11,6 @@ NARROW_CUTOFF = 0.6  # well-scaled targets give −0.5 to 0.5, funnels 0.7 to 0.
 CHANGE_CUTOFF = 2.5  # standard errors, for the forces' mean and spread in such targets: exact starts give 0 to 2, wrong ones 5 to 20
 STILL, STILL_SHARE = 0.25, 0.02  # of the wanted acceptance; of the chains (a funnel's neck holds 5 to 10 % that accept next to nothing)
 LAGGING = 1 / 3  # of the median chain's acceptance: with short steps a neck lets some through
-MOVES = 12  # quarters of a turn in a round (where factors may be turned; in a neck that holds chains the slowest go 0 to 8)
 MEMORY_CUTOFF = 0.2  # rank correlation of a chain's force at the two ends of the round
 
 
@@ -50,9 +49,6 @@ class AllChainsMove(Checker):
         # Not from the round's beginning: the metric was learnt there, and fits those states too well.
         within = _change(late[0], late[len(late) // 2 :])
         little = max(STILL * walk.engine.kernel.target_acceptance, LAGGING * float(np.median(run.seen.acceptance)))
-        if walk.exploring:  # a chain that has gone so many quarters of a turn has gone somewhere, however many trajectories it refused
-            turns = (walk.proposals - walk.proposals_before) * min(1.0, walk.step_length / walk.engine.kernel.longest_step) ** 2
-            little = min(little, MOVES / max(turns, 1e-9))
         stand_still = np.mean(run.seen.acceptance < little) > STILL_SHARE
         if narrow and (stand_still or rank_correlation(late[0], late[-1]) > MEMORY_CUTOFF):
             within = np.inf  # what hardly moves cannot be seen to drift

@@ -49,14 +49,16 @@ def worth_running_on(checks: Iterable[Check], looks: int, before: Mapping[str, f
     """Something still moves or remembers, and more iterations may cure it.
 
     Where doubling the way has lessened nothing (`before` has what had failed at the look before), the next doubling will not
-    either; nor where only memory has lessened, of rows that all go on moving: it comes and goes as they do. And where part of the target
-    is too narrow, memory is not cured by more of it, so that two looks are enough.
+    either; nor where only memory has lessened, of rows that all go on moving: it comes and goes as they do. But chains on which forces do
+    not balance are on their way, however large what they have left looks beside errors that shrink as they come together. And where part
+    of the target is too narrow, memory is not cured by more of it, so that two looks are enough.
     """
     checks = list(checks)
     wanting = [check for check in checks if not check.passed and check.more_iterations]
     alone, moving = len(wanting) == 1, {row for check in wanting if check.name == Settled.name for row in check.rows or ()}
     waited_for = [check for check in wanting if not _of_rows_that_move(check, moving)]
-    if looks >= 3 and not any(_lessened(check, before, alone=alone) for check in waited_for):
+    under_way = any(check.name == GradientsBalance.name for check in wanting)
+    if looks >= 3 and not under_way and not any(_lessened(check, before, alone=alone) for check in waited_for):
         return False
     if looks >= 2 and any(check.slow_for_good for check in checks):
         wanting = [check for check in wanting if not check.only_zero]
