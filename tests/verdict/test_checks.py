@@ -19,6 +19,7 @@ from taddaa.verdict.checks.settled import (
     LEFT,
     SLOWEST,
     _ends,
+    _go_on_together,
     _has_way_left,
     _moved_within,
     _not_there_yet,
@@ -287,6 +288,31 @@ def test_what_forgets_is_not_said_to_remember():
     assert np.mean([remembered(ar1(rng, 0.0))[0] > 0 for _ in range(400)]) < 0.03
     assert np.mean([remembered(ar1(rng, 0.0))[1] < FORGOTTEN for _ in range(400)]) > 0.97
     assert np.all(remembered(np.ones((20, 16, 2)))[0] == 0)  # a constant has nothing to remember
+
+
+def together(rng, *, placed=0.0, widened=0.0, rounds=3, far=20):
+    """Of twenty quantities that came far, those said to go on: by so little within the round that it shows of none by itself."""
+    count, way = 200, np.where(np.arange(20) < far, 1.0, 0.0)
+    looks = np.linspace(-0.5, 0.5, 17)[:, None, None] * way
+    moved = 4 * way + (placed * looks + np.exp(widened * looks / 2 + way) * rng.standard_normal((17, count, 20)))
+    shots = [SimpleNamespace(positions=x, quantities=x) for x in (rng.standard_normal((count, 20)), *moved)]
+    run = SimpleNamespace(walk=SimpleNamespace(full_rounds=rounds), seen=Seen(shots[0], shots[1:], np.ones(count), 0))
+    return _go_on_together(run, *_ends(17))
+
+
+@pytest.mark.parametrize("drift", [{"placed": 0.25}, {"widened": 0.15}])
+def test_all_together_must_not_go_on_the_way_that_they_have_come(drift):
+    """Beyond 2T, where most came far; what is at rest, or goes back, does not go on (two tests at 1.5 standard errors: 13 %)."""
+    rng, backwards = np.random.default_rng(6), {name: -size for name, size in drift.items()}
+    assert np.mean([together(rng, **drift).all() for _ in range(50)]) > 0.9
+    assert np.mean([together(rng, **backwards).any() for _ in range(50)]) < 0.2
+    assert not any(together(rng, **drift, rounds=2).any() or together(rng, **drift, far=9).any() for _ in range(20))
+    assert together(rng, **drift, far=15).tolist() == [True] * 15 + [False] * 5
+
+
+def test_what_is_at_rest_seldom_seems_to_go_on_together():
+    rng = np.random.default_rng(7)
+    assert np.mean([together(rng).any() for _ in range(200)]) < 0.2
 
 
 @pytest.mark.parametrize(("drift", "matters"), [(0.02, False), (0.1, True)])

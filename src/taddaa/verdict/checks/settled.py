@@ -23,6 +23,9 @@ RESTLESS = 2.0  # standard errors of drift, then and of what has come furthest
 LINGERING = 0.01  # the level of a test for memory over half of the round, then
 ROUNDING = 1e-12  # of a quantity: under it nothing varies
 SLOWEST, LEFT, SURE = 8, 0.05, 2.5  # so many quantities that came far may not remember it, but for this; standard errors
+TOGETHER = 1.5  # standard errors, of all together (in place and in spread: one run in eight at rest, of those that have gone so long)
+NORMAL_MIDDLE = 1.349  # standard deviations that the middle half of a normal distribution is wide
+FURTHEST_OUT = 9.0  # standard deviations squared that count: no chain far out decides for all
 FORGOTTEN = 0.1  # of a row's correlation over half of the round, surely less: what forgets so soon is not freed slowly
 
 
@@ -37,8 +40,9 @@ class Settled(Checker):
     detail = (
         "Directions that moved much are looked at as well. Drifts under 0.03 do not count; up to T the three rows that came "
         "furthest, if further than 1, must not go on by two standard errors (unless chains surely forget them within half of the round), "
-        "and up to 2T the eight quantities that came "
-        "furthest, if further than 1, must not remember so much of their way over half of the round that it would be 0.05; they are shown "
+        "and up to 2T the eight quantities that came furthest, if further than 1, must not remember so much of their way over half of the "
+        "round that it would be 0.05; beyond 2T, where most coordinates came further than 1 in place or in spread, all together must not "
+        "go on that way by one and a half standard errors; they are shown "
         "as if at the cutoff. "
         "It names all that is asked of a quantity that moves, quantities that share a tenth of their variance with it, and the rest of an "
         "array of which three quarters do; every one without a bound, if half of them move."
@@ -65,7 +69,8 @@ class Settled(Checker):
         cutoff = float(normal_upper_quantile(TEST_LEVEL / 2 / (z.size + z_hidden.size)))
         surely, at_most = kept
         goes_on = _not_there_yet(run, early, late) & (z > RESTLESS) & (at_most > FORGOTTEN)
-        stern = goes_on | _has_way_left(run, surely)
+        together = run.questions.per_row(_go_on_together(run, early, late).astype(float)) > 0
+        stern = goes_on | _has_way_left(run, surely) | together
         z = np.where(stern, np.maximum(z, cutoff * (1 + 1e-9)), z)  # as if at the cutoff, so that one does for all
         moving = z > cutoff
         named = run.tied(moving) | run.tied_to_direction(along[:, -1][:, (z_hidden > cutoff).any(axis=0)])
@@ -151,6 +156,42 @@ def _has_way_left(run: Run, kept: np.ndarray) -> np.ndarray:
     furthest, far = _worst_of_quantity(run, come), np.zeros(run.seen.snapshots[-1].quantities.shape[1])
     far[np.argsort(-furthest)[:SLOWEST]] = 1.0
     return (run.questions.per_row(far * (furthest > FAR)) > 0) & (come * kept > LEFT)
+
+
+def _go_on_together(run: Run, early: list[int], late: list[int]) -> np.ndarray:
+    """Beyond 2T, a mask of the quantities that came far, if most coordinates did and all together go on the same way.
+
+    Factors of a matrix that may be turned drift so slowly that some rounds show it of none by itself; but they share the way that they
+    have come, in place or in spread, and one test along that way each sees it. Noise would go back rather than on, for the way ends
+    where the round begins.
+    """
+    seen = run.seen
+    nothing = np.zeros(seen.origin.quantities.shape[1], bool)
+    if run.walk.full_rounds <= 2:
+        return nothing
+    path = np.stack([snapshot.positions for snapshot in seen.snapshots], axis=1)
+    ways = _ways(seen.origin.positions, path[:, 0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        path = np.nan_to_num((path - path[:, 1:].mean(axis=(0, 1))) / path[:, 1:].std(axis=(0, 1)))
+    for kind, (way, score) in enumerate(zip(ways, (path, np.minimum(path**2, FURTHEST_OUT)), strict=True)):
+        along = gained(score, early, late) @ way
+        together = np.mean(np.abs(way) > FAR) > WIDESPREAD and along.mean() > DRIFT * np.abs(way).sum()
+        if together and mean_z(along[:, None])[0] > TOGETHER:
+            return np.abs(_ways(seen.origin.quantities, seen.snapshots[0].quantities)[kind]) > FAR
+    return nothing
+
+
+def _ways(origin: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    """How far each column has come from the start to where the round begins: in standard deviations, and in log variance."""
+    (middle, width), (at, wide) = ((half.mean(axis=0), np.ptp(half, axis=0)) for half in (_middle_half(origin), _middle_half(begun)))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ways = np.stack([(at - middle) / (wide / NORMAL_MIDDLE), 2 * np.log(wide / width)])
+    return np.where(np.isfinite(ways), ways, 0.0)
+
+
+def _middle_half(values: np.ndarray) -> np.ndarray:
+    """Where it begins and ends, of each column (2, k): tails have no say."""
+    return np.quantile(values, [0.25, 0.75], axis=0)
 
 
 def _come(run: Run) -> np.ndarray:
