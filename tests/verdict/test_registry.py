@@ -84,13 +84,13 @@ def test_what_does_not_lessen_is_not_waited_for():
         (10, 8, 0, True),
         (3, 3, 0, True),  # so few may fail by chance, twice
         (80, 80, 0, False),
-        (80, 80, 1, True),  # all are on their way, and forces out of balance too: what they drift tells how they get on
+        (80, 80, 1, True),  # all are on their way, and went too far too: what they drift tells how they get on
         (10, 10, 1, False),
     ],
 )
 def test_rows_that_go_on_moving_are_not_waited_for(before, now, others, onward):
     moving = lambda count, value: result("settled", value=value, rows=tuple(range(count)), each=(0.0,) * 100)  # noqa: E731
-    beside = [result("gradients balance", value=6.0)] * others  # not less than before
+    beside = [result("no overshoot", value=6.0)] * others  # not less than before
     then = failures([moving(before, 8.0), *beside])
     assert worth_running_on([moving(now, 5.0), *beside], 3, then) == onward
     assert worth_running_on([moving(now, 5.0), *beside], 2, then)
