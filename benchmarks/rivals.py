@@ -279,7 +279,8 @@ def lines_of(name: str, found: dict[str, dict]) -> list[str]:
 def page(found: dict[str, dict[str, dict]]) -> str:
     head = "| model | method | s | / NUTS | second, s | gradients | / NUTS | error of means |\n|---|---|---|---|---|---|---|---|"
     lines = [line for name, some in found.items() for line in lines_of(name, some)]
-    missing = "" if any("nutpie" in some for some in found.values()) else "\n\nnutpie was not installed and is left out."
+    without = [name for name, some in found.items() if lines_of(name, some) and "nutpie" not in some]
+    missing = f"\n\nnutpie was not run on {', '.join(without)}: it was not installed, or would have taken long." if without else ""
     return "\n\n".join([INTRODUCTION.strip(), head + "\n" + "\n".join(lines) + missing, WHEN])
 
 
