@@ -62,8 +62,8 @@ of factors whose signs may be turned, of which no draw sees the other half.
 **What more gradients would buy: little.** Draws that move were tried in its place: a Gaussian with a full covariance, refitted to the
 gradients in steps (Cai et al. 2024, *batch and match*), and a first look from there. Without the factors, 400 gradients more give 37 %
 of the errors in place of 33 %, and 2,000 more 44 %: what these posteriors have is not the shape of a Gaussian, wherever it is put. That
-takes chains. Coordinates straightened by what the fit's own draws show of a hierarchy give 22 of 190 errors of a centred one in place of 15, and
-15 of 26 of a non-centred one in place of 12, but take the warnings away: 128 rows were wrong without one.
+takes chains. Coordinates straightened by what the fit's own draws show of a hierarchy give 22 of 190 errors of a centred one in place
+of 15, and 15 of 26 of a non-centred one in place of 12, but take the warnings away: 128 rows were wrong without one.
 
 **What 400 gradients can know at all.** Of 1,044 material errors of those eight fits, 40 independent draws *of the posterior itself*, at
 ten gradients each, would show 63 % within 30 %: with 40 draws a mean is known to 0.16 standard deviations, a log variance to 0.22, and a
