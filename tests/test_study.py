@@ -39,17 +39,30 @@ def test_what_is_not_decided_goes_on_to_the_planned_end():
 
 
 def test_all_that_an_early_end_needs(monkeypatch):
-    """One step for all chains, every check passed, and nine of ten rows decided."""
+    """Every check passed, and nine of ten rows decided; and no look where chains go on whatever it says."""
     study = prepared(Settings())
     passed, failed = SimpleNamespace(passed=True), SimpleNamespace(passed=False)
-    for exploring, checks, share, end in [
-        (True, [passed, passed], 0.9, True),
-        (False, [passed, passed], 1.0, False),
-        (True, [passed, failed], 1.0, False),
-        (True, [passed], 0.8, False),
-    ]:
+    for checks, share, end in [([passed, passed], 0.9, True), ([passed, failed], 1.0, False), ([passed], 0.8, False)]:
         monkeypatch.setattr(taddaa.study, "decided", lambda *_, share=share: np.arange(10) < 10 * share)
-        assert study.may_end_early(SimpleNamespace(exploring=exploring), None, checks) == end
+        assert study.may_end_early(SimpleNamespace(), None, checks) == end
+    for newly_bent, full_rounds, exploring, onward in [
+        (False, 0, True, False),
+        (False, 0, False, True),
+        (False, 1, False, False),
+        (True, 1, True, True),
+    ]:
+        walk = SimpleNamespace(newly_bent=newly_bent, full_rounds=full_rounds, exploring=exploring)
+        assert study.goes_on_anyway(walk) == onward
+
+
+def test_what_goes_on_anyway_is_not_judged(monkeypatch):
+    """Chains of a funnel go on from T/2 and, in coordinates that were bent in the opening, from T; looks there would change nothing."""
+    looked = []
+    look = taddaa.study.Study.look
+    monkeypatch.setattr(taddaa.study.Study, "look", lambda study, walk, last: looked.append(walk.iteration) or look(study, walk, last))
+    funnel = Target(lambda x: -0.5 * (x[0] ** 2 + jnp.sum(x[1:] ** 2) * jnp.exp(-2 * x[0])) - (len(x) - 1) * x[0], 10)
+    report = diagnose(funnel, Gaussian(np.zeros(10), np.full(10, 0.7)))
+    assert looked and min(looked) > report.cost.planned_iterations // 2 + 1
 
 
 def test_each_look_has_its_own_level(monkeypatch):

@@ -147,18 +147,17 @@ class Study:
         """From T on."""
         return 1 + int(math.log2(self.plan.most_iterations / self.plan.iterations) + 1e-9)
 
-    def look(self, walk: Walk) -> tuple[Judgement, list[Check], bool]:
+    def look(self, walk: Walk, last: bool) -> tuple[Judgement, list[Check], bool]:
         """At the end of a round: what it says, whether to believe it, and whether to run on.
 
         Sharper intervals cost more than plain ones, so they are made only where plain ones alone would not send the chains on.
         """
-        last = 2 * walk.iteration > self.plan.most_iterations
         run: Run | None = None
         for sharpen in (False, True):
             judgement = self.judge(walk, sharpen)
             run = Run(walk, self.questions, judgement, self.level(walk.full_rounds)) if run is None else run.judged(judgement)
             checks = examine(run, SETS[self.settings.checks])
-            onward = (not last and walk.newly_bent) or worth_running_on(checks, walk.full_rounds, walk.noted)
+            onward = worth_running_on(checks, walk.full_rounds, walk.noted)
             if not (onward or last or sharpen):
                 onward = too_narrow(checks) and walk.could_be_straightened
             if sharpen and walk.full_rounds == 0:
@@ -169,17 +168,23 @@ class Study:
         return judgement, checks, onward
 
     def may_end_early(self, walk: Walk, judgement: Judgement, checks: list[Check]) -> bool:
-        """Half of the planned way is enough where one step suits all chains, no check fails, and nearly all is decided."""
+        """Half of the planned way is enough where no check fails, and nearly all is decided."""
         known = decided(self.questions, judgement, self.tolerance)
-        return walk.exploring and all(check.passed for check in checks) and bool(known.mean() >= DECIDED)
+        return all(check.passed for check in checks) and bool(known.mean() >= DECIDED)
+
+    def goes_on_anyway(self, walk: Walk) -> bool:
+        """Whatever its states say: in coordinates bent in the opening, or to T where no one step suits all chains yet."""
+        return walk.newly_bent or (walk.full_rounds == 0 and not walk.exploring)
 
     def walk_on(self, walk: Walk) -> tuple[Judgement, list[Check]]:
         """From the end of a round, while quantities move and the budget allows."""
         while True:
-            judgement, checks, onward = self.look(walk)
-            if agreed(2 * walk.iteration > self.plan.most_iterations or not onward):
-                return judgement, checks
-            walk.noted = failures(checks)
+            last = 2 * walk.iteration > self.plan.most_iterations
+            if last or not agreed(self.goes_on_anyway(walk)):
+                judgement, checks, onward = self.look(walk, last)
+                if agreed(last or not onward):
+                    return judgement, checks
+                walk.noted = failures(checks)
             walk.round()
 
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:

@@ -25,7 +25,7 @@ def _of_some(bend: Bend, metric: np.ndarray, w: np.ndarray, gradient: np.ndarray
     drivers, stretch, shift = bend.select.argmax(axis=0), bend.stretch, bend.shift
     u, drift, square = w.copy(), gradient @ metric, np.tile(np.diag(metric), (len(w), 1))
     own = drift.copy()  # Lw
-    slopes = np.tile(np.eye(w.shape[1])[drivers], (len(w), 1, 1))  # of the drivers, (n, K, d)
+    slopes = np.eye(w.shape[1])[None, drivers]  # of the drivers, (n, K, d), or (1, K, d) as long as they are the same everywhere
     for level in bend.levels > 0:
         if not level.any():
             continue
@@ -45,7 +45,9 @@ def _of_some(bend: Bend, metric: np.ndarray, w: np.ndarray, gradient: np.ndarray
         square[:, level] = (
             width**2 * np.diag(metric)[level] + by1**2 * g11 + by2**2 * g22 + 2 * (width * (by1 * g1 + by2 * g2) + by1 * by2 * g12)
         )
-        for k in np.flatnonzero(level[drivers]):  # who drives others in turn
+        in_turn = np.flatnonzero(level[drivers])  # who drives others
+        slopes = np.repeat(slopes, len(w) // len(slopes), axis=0) if in_turn.size else slopes
+        for k in in_turn:
             i = np.flatnonzero(level).tolist().index(drivers[k])
             slope = np.einsum("n,k,nkd->nd", by1[:, i], widths[:, i], slopes) + np.einsum("n,k,nkd->nd", by2[:, i], places[:, i], slopes)
             slope[:, drivers[k]] += width[:, i]

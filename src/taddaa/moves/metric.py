@@ -59,7 +59,7 @@ class Diagonal(NamedTuple):
 class Bent(NamedTuple):
     """A full factor C in the coordinates w of a map x(w)."""
 
-    bend: Bend
+    bend: Any  # a `Bend`, or while the host steps the same `OnHost`
     factor: Any
 
     def push(self, z):

@@ -108,8 +108,8 @@ def stepwise_programs_of(target: Target, kernel: Kernel) -> Programs:
 
     def advance(chains: Chains, length, noise: Noise, metric: Metric, anchor: Anchor, membership, data):
         chains, metric, anchor = jax.tree.map(np.asarray, (chains, metric, anchor))
-        metric = metric._replace(bend=metric.bend.unpadded()) if isinstance(metric, Bent) else metric
         dtype, told = chains.log_step.dtype, []
+        metric = metric._replace(bend=metric.bend.on_host(dtype)) if isinstance(metric, Bent) else metric
 
         def moved(here: Point, z) -> Point:
             w = here.position + metric.push(z.astype(dtype))
