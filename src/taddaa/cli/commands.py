@@ -88,7 +88,7 @@ def _glance(chosen: argparse.Namespace, arguments: dict, seed: int) -> int:
     check_writable(chosen.json)
     with interrupts_leave(NOTHING_WRITTEN), prints_to_stderr():
         taken = ("target", "approximation", "functionals", "settings", "tolerance", "data", "var_names")
-        found = glance(**{key: arguments[key] for key in taken if key in arguments}, seed=seed)
+        found = glance(**{key: arguments[key] for key in taken if key in arguments}, seed=seed, progress=False if chosen.quiet else None)
     if chosen.json is not None:
         write(chosen.json, found.to_json())
     if not chosen.quiet and not to_stdout(chosen.json):

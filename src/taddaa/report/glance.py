@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,16 @@ from .text import short_name, table
 if TYPE_CHECKING:
     from ..verdict.questions import Questions, RowGroup
 
+# Of a group's rows, whose values under the approximation are known: an estimate of each on the movement's scale, what errors are
+# measured in, and the doubt in that unit.
+Estimates = Callable[["RowGroup", np.ndarray], tuple[np.ndarray, ...]]
+
 SEEMS_WRONG, SEEMS_RIGHT, DOUBTFUL = "seems wrong", "seems right", "doubtful"
 SHOWN = 15
 WIDTH = 120  # of lines of words
 WITHIN = 0.3  # of an error, up to which doubt leaves it an error of about that size
 HEADER = ("parameter", "functional", "q says", "estimate", "error", "give or take", "first look")
+FURTHER = ", and of what these gradients say of the posterior"
 SCHEMA, SCHEMA_VERSION = "taddaa-glance", 1
 
 
@@ -47,7 +53,8 @@ class Glance:
     """The result of `taddaa.glance`: estimates, not bounds. Print it, or take `to_dataframe()`, `to_json()`, `rows`."""
 
     rows: tuple[GlanceRow, ...]
-    bent: float  # nats by which the log density leaves a quadratic on the way from the draws to the estimated centre
+    bent: float  # nats by which the log density leaves a quadratic between the draws and the estimated centre, or what was learnt of it
+    followed: bool  # whether estimates are from draws that went after the posterior, rather than from those of the approximation
     gradients: int
     seconds: float
     seed: int
@@ -64,6 +71,7 @@ class Glance:
         wrong, doubtful = (sum(row.seems == word for row in self.rows) for word in (SEEMS_WRONG, DOUBTFUL))
         if self.astray:
             said = "says nothing: the log density bends too much between the draws and the posterior's centre"
+            said = "says nothing: the log density is not yet known well enough where the posterior is" if self.followed else said
         elif wrong:
             worst = self.worst(1)[0]
             said = f"{wrong} of {len(self.rows)} quantities seem wrong, most the {worst.functional} of {worst.parameter} by {_size(worst)}"
@@ -86,7 +94,9 @@ class Glance:
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything as JSON, written to `path` if given; what is not a finite number becomes null."""
         content = {"schema": SCHEMA, "version": SCHEMA_VERSION, "headline": self.headline, "rows": [asdict(row) for row in self.rows]}
-        content |= {key: getattr(self, key) for key in ("bent", "astray", "gradients", "seconds", "seed")} | {"notes": list(self.notes)}
+        content |= {key: getattr(self, key) for key in ("bent", "followed", "astray", "gradients", "seconds", "seed")} | {
+            "notes": list(self.notes)
+        }
         text = json.dumps(_finite(content), allow_nan=False)
         if path is not None:
             write_whole(path, text)
@@ -98,7 +108,8 @@ class Glance:
             lines.append(f"… and {len(self.rows) - SHOWN} more quantities; see to_dataframe().")
         lines += ["", *(part for note in self.notes for part in _wrapped(f"note    {note}"))]
         lines += _wrapped(
-            "How to read it: the posterior's values, estimated from gradients at draws of the approximation q, without a chain. "
+            f"How to read it: the posterior's values, estimated from gradients at draws of the approximation q{FURTHER * self.followed}, "
+            "without a chain. "
             "'error' and 'give or take' count in standard deviations, for a variance in its logarithm. doubtful: the estimate may be off "
             "by more than matters. Nothing here is certain: taddaa.diagnose gives bounds."
         )
@@ -109,25 +120,25 @@ class Glance:
 
 
 def rows_of(
-    questions: "Questions", look: Look, own: tuple[np.ndarray, np.ndarray], mean_tolerance: float, variance_tolerance: float
+    questions: "Questions", estimates: Estimates, astray: bool, mean_tolerance: float, variance_tolerance: float
 ) -> tuple[GlanceRow, ...]:
-    """Each of the questions' rows, in their order; `own` are mean and standard deviation of each quantity under the approximation."""
+    """Each of the questions' rows, in their order."""
     found = []
     for group, reference in zip(questions.groups, questions.references, strict=True):
         known = reference(0.5).estimate
-        estimate, unit, doubt = _estimates(group, look, known, own)
+        estimate, unit, doubt = estimates(group, known)
         tolerance = variance_tolerance if isinstance(group.functional, Variance) else mean_tolerance
         error = (known - estimate) / unit
         shown, guessed = group.functional.shown(known), group.functional.shown(estimate)
         for i, label in enumerate(group.labels):
-            seems = _seems(error[i], doubt[i], tolerance, look.astray)
+            seems = _seems(error[i], doubt[i], tolerance, astray)
             value, guess, wrong, unsure = (float(part[i]) for part in (shown, guessed, error, doubt))
             found.append(GlanceRow(label, group.functional.label, value, guess, wrong, unsure, seems))
     return tuple(found)
 
 
-def _estimates(group: "RowGroup", look: Look, known: np.ndarray, own: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Of a group's rows: the estimate on the movement's scale, what errors are measured in, and the doubt in that unit."""
+def straight(look: Look, own: tuple[np.ndarray, np.ndarray], group: "RowGroup", known: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What a look from the approximation's own draws says; `own` are each quantity's mean and standard deviation under it."""
     columns, functional = group.columns, group.functional
     sd = np.exp(look.log_variance[columns] / 2) if len(columns) == len(known) else np.full(len(known), np.nan)
     if isinstance(functional, Mean):

@@ -1,6 +1,7 @@
 """Progress of a diagnosis: one line on a terminal or in a notebook, with an estimate of the time left. It imports nothing slow."""
 
 import contextvars
+import math
 import shutil
 import sys
 import threading
@@ -158,10 +159,10 @@ def line(progress: "Progress | None", seconds: float, planned: str = "", left: f
     done = progress.iteration / max(progress.planned, 1)
     bar = "█" * round(BAR * done) + "░" * (BAR - round(BAR * done))
     ahead = "" if left is None else f", about {_duration(left)} left"
-    return (
-        f"{progress.stage} {bar} {progress.iteration}/{progress.planned} iterations, {_duration(seconds)}{ahead}, "
-        f"{progress.acceptance:.0%} accepted, ρ² {progress.rho2:.2f}"
-    )
+    done_of = f"{progress.stage} {bar} {progress.iteration}/{progress.planned}"
+    if math.isnan(progress.acceptance):  # no chains move
+        return f"{done_of} gradients, {_duration(seconds)}"
+    return f"{done_of} iterations, {_duration(seconds)}{ahead}, {progress.acceptance:.0%} accepted, ρ² {progress.rho2:.2f}"
 
 
 def _duration(seconds: float) -> str:

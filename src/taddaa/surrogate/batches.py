@@ -1,0 +1,70 @@
+"""From draws of the approximation to draws of the posterior: a surrogate is learnt, drawn from, and its draws' gradients teach the next."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .learn import learnt
+from .marginal import Drawn, Marginal
+from .terms import Surrogate
+
+MOST_DIM = 300  # dense matrices are factorised thousands of times
+SHARES = (0.4, 0.2, 0.2, 0.2)  # of the gradients, at the approximation's draws and in each batch
+OLDER = 0.5  # the weight of a batch's gradients against those of the next
+FOLLOWS = 0.3  # residuals at new draws, as a part of the slopes' spread, from which a surrogate is given up
+INSIDE = 0.9  # of its draws, that must have a log density
+REACH, LAST_REACH = 2.0, 0.5  # by how much the logarithm of a scale may go beyond what gradients have seen, and the last time,
+RIGHT = 0.1  # unless the one before was right to so many nats
+DRAWS = 4000
+
+Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Posterior(NamedTuple):
+    """Draws of the last surrogate; and how much the log density at the last batch's draws differed from what the one before said of it."""
+
+    draws: np.ndarray
+    worth: float  # so many independent draws of the drivers
+    probes: np.ndarray
+    off: np.ndarray  # in nats, up to a constant
+
+
+def sizes(gradients: int) -> list[int]:
+    """Of the batches that so many gradients pay for."""
+    later = [round(share * gradients) for share in SHARES[1:]]
+    return [gradients - sum(later), *later]
+
+
+def followed(
+    evaluate: Evaluate, x: np.ndarray, values: np.ndarray, gradients: np.ndarray, later: list[int], rng: np.random.Generator
+) -> Posterior | None:
+    """From draws of the approximation with their gradients, and batches of so many more; None where surrogates do not keep up."""
+    usable = _usable(values, gradients)
+    seen, slopes, age = x[usable], gradients[usable], np.zeros(usable.sum())
+    surrogate: Surrogate | None = None
+    off = np.zeros(0)
+    for number, size in enumerate([*later, DRAWS]):
+        last = number == len(later)
+        try:
+            surrogate = learnt(seen, slopes, OLDER ** (age.max() - age), surrogate)
+        except np.linalg.LinAlgError:
+            return None
+        drawn: Drawn = Marginal(surrogate).draw(size, rng, LAST_REACH if last and np.std(off) > RIGHT else REACH, last)
+        if not len(drawn.x) or last:
+            break
+        values, gradients = evaluate(drawn.x)
+        usable = _usable(values, gradients)
+        if usable.mean() < INSIDE:
+            return None
+        probes, new = drawn.x[usable], gradients[usable]
+        residual = np.sqrt(np.mean((surrogate.gradient(probes) - new) ** 2, axis=0))
+        off = values[usable] - surrogate.value(probes)
+        if not np.median(residual / (new.std(axis=0) + 1e-300)) < FOLLOWS:
+            return None
+        seen, slopes, age = np.concatenate([seen, probes]), np.concatenate([slopes, new]), np.append(age, np.full(len(new), number + 1.0))
+    return Posterior(drawn.x, drawn.worth, probes, off - np.median(off)) if len(drawn.x) else None
+
+
+def _usable(values: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    return np.isfinite(values) & np.isfinite(gradients).all(axis=1)
