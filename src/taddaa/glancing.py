@@ -24,7 +24,7 @@ from .settings import Settings
 from .show.progress import watched
 from .surrogate.batches import MOST_DIM, Evaluate, followed, sizes
 from .verdict.asking import ask, refuse_nan
-from .verdict.first_look import LEAST, LOOKED_AT, MOST_BENT, bending, first_look
+from .verdict.first_look import LEAST, LOOKED_AT, NEARLY_STRAIGHT, bending, first_look
 from .verdict.followed_look import FollowedLook
 from .verdict.questions import Questions
 from .verdict.sharpening import Evidence, directions_of
@@ -102,7 +102,7 @@ def _followed(
         return None
     metric = Fisher().initial(approximation, draws, gradients).metric
     with np.errstate(all="ignore"):
-        if bending(draws[usable], gradients[usable], values[usable], on_host(metric)) <= MOST_BENT:
+        if bending(draws[usable], gradients[usable], values[usable], on_host(metric)) <= NEARLY_STRAIGHT:
             return None
         found = followed(evaluate, draws, values, gradients, later, np.random.default_rng([seed, 2]))
         if found is None:

@@ -14,6 +14,7 @@ from ..errors import visible
 from ..files import write_whole
 from ..problem.functional import Mean, Quantile, Variance
 from ..verdict.first_look import MOST_BENT, Look
+from ..verdict.followed_look import MOST_OFF
 from .text import short_name, table
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Glance:
     @property
     def astray(self) -> bool:
         """Whether no estimate is to be believed, because the posterior is too unlike what the draws see of it."""
-        return not self.bent <= MOST_BENT
+        return not self.bent <= (MOST_OFF if self.followed else MOST_BENT)
 
     @property
     def headline(self) -> str:

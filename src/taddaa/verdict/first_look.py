@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 LOOKED_AT = 400  # draws; more explain little more
 LEAST = 40  # of them with a finite log density and gradient
 SHIFTED = 0.5  # of its spread, by which the mean of what is unexplained is expected to differ between the draws and the posterior
-MOST_BENT = 3.0  # nats. Measured (docs/calibration.md): up to 2.9 where estimates are right, from 3.3 where they are not
+NEARLY_STRAIGHT = 0.3  # nats, up to which draws of the approximation are enough
+MOST_BENT = 2.4  # nats. Measured: up to 2.3 where estimates are right, from 2.5 where many are not
 
 
 class Look(NamedTuple):

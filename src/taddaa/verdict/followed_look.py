@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..problem.functional import Quantile, Variance
-from .first_look import MOST_BENT
 from .questions import RowGroup
 
+MOST_OFF = 1.0  # nats: from there on the first order says too little
 CHANCE = 1.0  # standard errors, by which the correlation of so few draws may be too small
 NEAR = 0.25  # standard deviations, within which draws show the density at a quantile
 LEAST_DENSITY = 0.02  # in standard deviations
@@ -33,7 +33,7 @@ class FollowedLook:
 
     @property
     def astray(self) -> bool:
-        return not self.bent <= MOST_BENT
+        return not self.bent <= MOST_OFF
 
     def __call__(self, group: RowGroup, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of a group's rows: the estimate on the movement's scale, what errors are measured in, and the doubt in that unit."""
