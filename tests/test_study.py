@@ -12,6 +12,7 @@ from taddaa import Gaussian, Mean, Settings, Target, Variance, diagnose
 from taddaa.chains.checkpoint import Checkpoint
 from taddaa.moves.kernel import HMC, Relay
 from taddaa.study import EARLY_SHARE, prepare
+from taddaa.verdict.checks.registry import failures
 from taddaa.verdict.judgement import Tolerance, decided
 
 TARGET = Target(lambda x: jnp.sum(x - 2 * jnp.logaddexp(0.0, x)), 4)  # four standard logistics
@@ -63,6 +64,23 @@ def test_what_goes_on_anyway_is_not_judged(monkeypatch):
     funnel = Target(lambda x: -0.5 * (x[0] ** 2 + jnp.sum(x[1:] ** 2) * jnp.exp(-2 * x[0])) - (len(x) - 1) * x[0], 10)
     report = diagnose(funnel, Gaussian(np.zeros(10), np.full(10, 0.7)))
     assert looked and min(looked) > report.cost.planned_iterations // 2 + 1
+
+
+def test_each_look_knows_what_the_one_before_found(monkeypatch):
+    """Also the first one after the chains have been resumed."""
+    found, worth = {}, taddaa.study.worth_running_on
+
+    def noted(checks, look, before):
+        found[look] = failures(checks), dict(before)
+        return worth(checks, look, before)
+
+    monkeypatch.setattr(taddaa.study, "worth_running_on", noted)
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / 30) ** 2), 2)
+    report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=Settings(preconditioner="identity", budget=2))
+    last = max(found)
+    report.resume(budget=4)
+    assert last == 2 and list(found) == [0, 1, 2, 3] and all(found[look][0] for look in range(3))
+    assert all(found[look + 1][1] == found[look][0] for look in range(3))
 
 
 def test_each_look_has_its_own_level(monkeypatch):

@@ -182,9 +182,9 @@ class Study:
             last = 2 * walk.iteration > self.plan.most_iterations
             if last or not agreed(self.goes_on_anyway(walk)):
                 judgement, checks, onward = self.look(walk, last)
+                walk.noted = failures(checks)  # also at the last look: the chains may be resumed
                 if agreed(last or not onward):
                     return judgement, checks
-                walk.noted = failures(checks)
             walk.round()
 
     def judge(self, walk: Walk, sharpen: bool) -> Judgement:
