@@ -68,10 +68,13 @@ def test_a_map_that_is_found_between_rounds_is_learnt_again_on_the_way():
     assert np.all(np.isfinite(walk.snapshots[-1].positions))
 
 
-@pytest.mark.parametrize(("gain", "lost", "rounds"), [(0.05, False, 1), (0.5, False, 2), (0.5, True, 1)])
-def test_a_map_from_the_opening_asks_for_a_second_round_if_it_still_gains_much(gain, lost, rounds):
+@pytest.mark.parametrize(
+    ("gain", "lost", "budget", "rounds"),
+    [(0.05, False, 4, 1), (0.5, False, 4, 2), (0.5, True, 4, 1), (0.5, False, 1, 1)],  # and not beyond the budget
+)
+def test_a_map_from_the_opening_asks_for_a_second_round_if_it_still_gains_much(gain, lost, budget, rounds):
     bends = Bends(straighten=False, gain=gain, asked=([],) if lost else ())
-    settings = Settings(preconditioner=bends, iterations=T, budget=4, kernel="barker", chains=100)
+    settings = Settings(preconditioner=bends, iterations=T, budget=budget, kernel="barker", chains=100)
     report = diagnose(Target(lambda x: -0.5 * jnp.sum(x**2), 2), Gaussian([0.0, 0.0], [1.0, 1.0]), settings=settings)
     assert all(check.passed for check in report.checks)
     assert report.continuation.walk.rounds == rounds
