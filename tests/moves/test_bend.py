@@ -67,6 +67,47 @@ def test_there_and_back(spread):
     close(back(gradient), inside[1])
 
 
+def deep_bend() -> Bend:
+    """Three levels, of coordinates that are no neighbours, in six dimensions: 0 drives 3 and 5, 3 drives 1, and 1 with 0 drives 2 and 4."""
+    select = np.eye(6)[:, [1, 0, 3]]
+    stretch, shift = np.zeros((3, 6)), np.zeros((3, 6))
+    stretch[1, [3, 5]], stretch[2, 1], stretch[0, [2, 4]], stretch[1, 4] = (0.6, -0.3), 0.5, (-0.4, 0.7), 0.2
+    shift[1, 3], shift[2, 1], shift[0, 2], shift[2, 4] = 0.4, -0.7, 0.9, 0.3
+    levels = np.array([[0, 0, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0]], float)
+    centre, width = np.array([0.1, -1.0, 2.0, 0.0, 0.5, 1.0]), np.array([1.0, 0.5, 2.0, 3.0, 0.2, 1.5])
+    data = np.array([[0, 0.3, 0, 0.6, 0.2, 0], [0, -0.2, 0.4, 0.4, 0.1, 0], [0, 0.5, 0, -0.3, 0, 0.2]])
+    return Bend(*(jnp.asarray(part) for part in (centre, width, select, stretch, shift, levels, *data)))
+
+
+def test_levels_of_coordinates_that_are_no_neighbours():
+    """In NumPy, where each level's coordinates are taken by themselves, against automatic differentiation in JAX."""
+    bend, rng = deep_bend(), np.random.default_rng(5)
+    w, slope = rng.standard_normal((2, 30, 6))
+    x, stretched = jax.vmap(bend.forward)(w)
+    inside = jax.vmap(lambda w, r: jax.grad(lambda w: jnp.vdot(r, bend.forward(w)[0]) + bend.forward(w)[1])(w))(w, slope)
+    volume = jnp.linalg.slogdet(jax.vmap(jax.jacobian(lambda w: bend.forward(w)[0]))(w))[1]
+    host, close = bend.on_host(), partial(np.testing.assert_allclose, rtol=1e-8, atol=1e-8)
+    there, wider, back = host.there_and_back(w)
+    for mine, theirs in ((there, x), (wider, stretched), (wider + np.sum(np.log(bend.scale)), volume), (back(slope), inside)):
+        close(mine, theirs)
+    for mine, theirs in zip(host.enter(there, slope), (w, stretched, inside), strict=True):
+        close(mine, theirs)
+    for mine, theirs in zip(host.leave(w, back(slope)), (x, stretched, slope), strict=True):
+        close(mine, theirs)
+
+
+def test_the_generator_where_drivers_drive_drivers():
+    """Their slopes differ from row to row from the first level on; against JAX's own Hessians."""
+    bend, rng = deep_bend(), np.random.default_rng(6)
+    factor, w, g = rng.standard_normal((6, 6)), *rng.standard_normal((2, 15, 6))
+    matrix = factor @ factor.T
+    places = lambda w: bend.forward(w)[0]  # noqa: E731
+    slopes, bends = (np.asarray(jax.vmap(made(places))(w)) for made in (jax.jacobian, jax.hessian))
+    drift, square = generator.of_places(bend, factor, w, g)
+    np.testing.assert_allclose(drift, np.einsum("nkde,de->nk", bends, matrix) + np.einsum("nkd,de,ne->nk", slopes, matrix, g), rtol=1e-9)
+    np.testing.assert_allclose(square, np.einsum("nkd,de,nke->nk", slopes, matrix, slopes), rtol=1e-9)
+
+
 @pytest.mark.parametrize("at_once", [10**6, 40])
 def test_the_generator_is_that_of_its_definition(at_once, monkeypatch):
     """Of parameters under a padded map, at once and in parts, against JAX's own Hessians; what depends on two coordinates has none."""
