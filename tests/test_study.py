@@ -66,6 +66,18 @@ def test_what_goes_on_anyway_is_not_judged(monkeypatch):
     assert looked and min(looked) > report.cost.planned_iterations // 2 + 1
 
 
+@pytest.mark.parametrize("wide", [1, 30])
+def test_the_last_look_is_sharpened_whatever_plain_intervals_say(monkeypatch, wide):
+    """Of chains that are done and of some that would go on (there the target is 30 times as wide as the fit)."""
+    asked, judge = [], taddaa.study.Study.judge
+    monkeypatch.setattr(taddaa.study.Study, "judge", lambda study, walk, sharpen: asked.append(sharpen) or judge(study, walk, sharpen))
+    target = Target(lambda x: -0.5 * (x[0] ** 2 + (x[1] / wide) ** 2), 2)
+    settings = Settings(preconditioner="identity", iterations=60, budget=1)
+    report = diagnose(target, Gaussian(np.zeros(2), np.ones(2)), settings=settings)
+    assert asked == [False, True]
+    assert all(check.passed for check in report.checks) == (wide == 1)
+
+
 def test_each_look_knows_what_the_one_before_found(monkeypatch):
     """Also the first one after the chains have been resumed."""
     found, worth = {}, taddaa.study.worth_running_on
