@@ -45,7 +45,7 @@ def test_all_that_an_early_end_needs(monkeypatch):
     passed, failed = SimpleNamespace(passed=True), SimpleNamespace(passed=False)
     for checks, share, end in [([passed, passed], 0.9, True), ([passed, failed], 1.0, False), ([passed], 0.8, False)]:
         monkeypatch.setattr(taddaa.study, "decided", lambda *_, share=share: np.arange(10) < 10 * share)
-        assert study.may_end_early(SimpleNamespace(), None, checks) == end
+        assert study.may_end_early(None, checks) == end
     for newly_bent, full_rounds, exploring, onward in [
         (False, 0, True, False),
         (False, 0, False, True),

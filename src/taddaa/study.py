@@ -161,13 +161,13 @@ class Study:
             if not (onward or last or sharpen):
                 onward = too_narrow(checks) and walk.could_be_straightened
             if sharpen and walk.full_rounds == 0:
-                onward = onward or not self.may_end_early(walk, judgement, checks)
+                onward = onward or not self.may_end_early(judgement, checks)
             onward = bool(agreed(onward))
             if onward and not last:
                 break
         return judgement, checks, onward
 
-    def may_end_early(self, walk: Walk, judgement: Judgement, checks: list[Check]) -> bool:
+    def may_end_early(self, judgement: Judgement, checks: list[Check]) -> bool:
         """Half of the planned way is enough where no check fails, and nearly all is decided."""
         known = decided(self.questions, judgement, self.tolerance)
         return all(check.passed for check in checks) and bool(known.mean() >= DECIDED)

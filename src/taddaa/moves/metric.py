@@ -79,7 +79,7 @@ Metric = Dense | Diagonal | DiagonalLowRank | Bent
 def place_of(metric: Metric, w) -> tuple[Any, Any, Callable]:
     """Where a chain that stands at w is, and log |dx/dw|; and a function from a gradient there to that in its own coordinates.
 
-    In JAX for one chain, in NumPy for many at once.
+    In JAX for one chain; in NumPy, of an `OnHost`, for many at once.
     """
     return metric.bend.there_and_back(w) if isinstance(metric, Bent) else (w, 0.0, lambda gradient: gradient)
 
