@@ -11,6 +11,7 @@ from .asked import as_asked
 from .chains.machine.engine import Engine
 from .chains.machine.meter import Meter
 from .chains.machine.placement import computing
+from .chains.machine.threads import one_blas_thread
 from .chains.walk import Progress
 from .errors import InputError, kindly
 from .moves.metric import Metric, on_host
@@ -76,8 +77,9 @@ def glance(
         moved = _followed(engine, evaluate, approximation, questions, draws[:first], values, gradients, later, settings, seed)
         if moved is not None:
             return moved
-        more = evaluate(draws[first : first + wanted - engine.meter.gradients])
-        values, gradients = np.concatenate([values, more[0]]), np.concatenate([gradients, more[1]])
+        if rest := wanted - engine.meter.gradients:
+            more = evaluate(draws[first : first + rest])
+            values, gradients = np.concatenate([values, more[0]]), np.concatenate([gradients, more[1]])
         _refuse_few(int(np.isfinite(gradients).all(axis=1).sum()), len(values))
         draws = draws[: len(values)]
         found = Fisher().initial(approximation, draws, gradients)
@@ -101,7 +103,7 @@ def _followed(
     if engine.target.dim > MOST_DIM or usable.sum() < LEAST:
         return None
     metric = Fisher().initial(approximation, draws, gradients).metric
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), one_blas_thread():
         if bending(draws[usable], gradients[usable], values[usable], on_host(metric)) <= NEARLY_STRAIGHT:
             return None
         found = followed(evaluate, draws, values, gradients, later, np.random.default_rng([seed, 2]))

@@ -27,6 +27,12 @@ def normal_quantile(p):
     return _special().ndtri(p)
 
 
+def middle_spread(values) -> float:
+    """The standard deviation of a normal distribution with the same 10 % and 90 % quantiles: a few values far away change nothing."""
+    low, high = np.quantile(values, [0.1, 0.9])
+    return float((high - low) / (2 * normal_quantile(0.9)))
+
+
 def normal_upper_quantile(tail):
     """What is exceeded with probability `tail`."""
     return -_special().ndtri(tail)

@@ -5,18 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..formulas.distributions import middle_spread
 from .learn import learnt
 from .marginal import Drawn, Marginal
+from .recentre import Recentring
 from .terms import Surrogate
 
 MOST_DIM = 300  # dense matrices are factorised thousands of times
 SHARES = (0.4, 0.2, 0.2, 0.2)  # of the gradients, at the approximation's draws and in each batch
+LEAST_WEIGHT = 1e-3  # of draws where the posterior is not, because the surrogate was wrong there
 OLDER = 0.5  # the weight of a batch's gradients against those of the next
 FOLLOWS = 0.3  # residuals at new draws, as a part of the slopes' spread, from which a surrogate is given up
 INSIDE = 0.9  # of its draws, that must have a log density
 REACH, LAST_REACH = 2.0, 0.5  # by how much the logarithm of a scale may go beyond what gradients have seen, and the last time,
 RIGHT = 0.1  # unless the one before was right to so many nats
-DRAWS = 4000
+DRAWS = 8000
 
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -41,29 +44,36 @@ def followed(
 ) -> Posterior | None:
     """From draws of the approximation with their gradients, and batches of so many more; None where surrogates do not keep up."""
     usable = _usable(values, gradients)
-    seen, slopes, age = x[usable], gradients[usable], np.zeros(usable.sum())
+    way = Recentring.found(x[usable], gradients[usable])
+    seen, _, slopes = way.inward(x[usable], values[usable], gradients[usable])
+    weights = np.ones(len(seen))
     surrogate: Surrogate | None = None
     off = np.zeros(0)
     for number, size in enumerate([*later, DRAWS]):
         last = number == len(later)
         try:
-            surrogate = learnt(seen, slopes, OLDER ** (age.max() - age), surrogate)
+            surrogate = learnt(seen, slopes, weights, surrogate)
         except np.linalg.LinAlgError:
             return None
-        drawn: Drawn = Marginal(surrogate).draw(size, rng, LAST_REACH if last and np.std(off) > RIGHT else REACH, last)
+        if not len(surrogate.drivers):
+            return None
+        drawn: Drawn = Marginal(surrogate).draw(size, rng, LAST_REACH if last and middle_spread(off) > RIGHT else REACH, last)
         if not len(drawn.x) or last:
             break
-        values, gradients = evaluate(drawn.x)
+        inside = way.outward(drawn.x)
+        _, values, gradients = way.inward(inside, *evaluate(inside))
         usable = _usable(values, gradients)
         if usable.mean() < INSIDE:
             return None
         probes, new = drawn.x[usable], gradients[usable]
         residual = np.sqrt(np.mean((surrogate.gradient(probes) - new) ** 2, axis=0))
         off = values[usable] - surrogate.value(probes)
+        off -= np.median(off)
         if not np.median(residual / (new.std(axis=0) + 1e-300)) < FOLLOWS:
             return None
-        seen, slopes, age = np.concatenate([seen, probes]), np.concatenate([slopes, new]), np.append(age, np.full(len(new), number + 1.0))
-    return Posterior(drawn.x, drawn.worth, probes, off - np.median(off)) if len(drawn.x) else None
+        seen, slopes = np.concatenate([seen, probes]), np.concatenate([slopes, new])
+        weights = np.concatenate([OLDER * weights, np.clip(np.exp(np.minimum(off, 0.0)), LEAST_WEIGHT, 1.0)])
+    return Posterior(way.outward(drawn.x), drawn.worth, way.outward(probes), off) if len(drawn.x) else None
 
 
 def _usable(values: np.ndarray, gradients: np.ndarray) -> np.ndarray:

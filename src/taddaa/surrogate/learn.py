@@ -21,7 +21,7 @@ def learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Su
         first.linear[:], first.products[:] = True, np.eye(x.shape[1], dtype=bool)
         found = Surrogate(x, gradients, weights, Frame.of(x), [first])
     else:
-        found = Surrogate(x, gradients, weights, before.frame, [part.copy() for part in before.parts])
+        found = Surrogate(x, gradients, weights, Frame.of(x[weights > 0.01]), [part.copy() for part in before.parts])
         found.solve()
     _add_products(found, 4 if before is None else 1, MOST_MORE if before is None else MOST_LATER)
     close = before is not None and bool(np.median(found.error / found.spread) < CLOSE)
@@ -109,7 +109,7 @@ def _add_driver(found: Surrogate, gain: float) -> bool:
     if driven.sum() < FEWEST_DRIVEN:
         return False
     found.solve()
-    parts, trust, base = found.parts, found.trust, _loss(found)
+    parts, base = found.parts, _loss(found)
     tried = []
     for power in POWERS:
         if any((part.driver, part.power) == (k, power) for part in parts):
@@ -120,14 +120,10 @@ def _add_driver(found: Surrogate, gain: float) -> bool:
         part.products[k], part.products[:, k] = False, False
         part.linear |= driven
         part.linear[k] = False
-        found.parts, found.trust = [*parts, part], trust
-        found.solve()
-        tried.append((_loss(found), part))
+        tried.append((_loss(found.with_part(part)), part))
     loss, best = min(tried, key=lambda one: one[0], default=(np.inf, None))
-    found.parts, found.trust = parts, trust
     needed = max(gain, AGAIN if k in found.drivers else 0.0)
     if best is None or not loss <= base - needed:
-        found.solve()
         return False
     # What it does by itself is its scale's constant, not a square.
     found.parts = [*parts, best]

@@ -14,22 +14,23 @@ from .terms import KNOTS, MOST_LOG, SOFT, Surrogate, bent, rising
 
 FREEDOM = 5.0  # of the mixture's t-distributions
 ROUNDS, POINTS, LAST = 4, 200, 2000
-EACH = 2  # draws of the rest at each point
+EACH = 6  # draws of the rest at each point, in pairs around its mode
 ENOUGH = 0.2  # of the points, that a round's weights must be worth
 TEMPERS = 0.7 ** np.arange(1, 12)
 CENTRES = 400  # of a mixture
 NEWTON = 8  # steps at most to the mode of the rest
 ARRIVED = 1e-3  # in standardised coordinates
 RIDGE = 1e-3  # of the draws' own precision, so that what the gradients leave open has an end
+FAR = 5.0  # spreads beyond what gradients have seen, where a mode is none
+FLAT = 10.0  # times its spread, beyond which a coordinate given others has no end: there Laplace's approximation would peak
 TOP = 50  # the largest weights, one in so many, count alike
 
 
 class Drawn(NamedTuple):
-    """Draws, how many of the drivers' points their weights are worth, and of how many."""
+    """Draws, and how many independent ones of the drivers their weights are worth."""
 
     x: np.ndarray
     worth: float
-    points: int
 
 
 class Given(NamedTuple):
@@ -49,7 +50,9 @@ class Marginal:
         dim = surrogate.z.shape[1]
         self.rest = np.setdiff1d(np.arange(dim), self.drivers)
         self.c, self.b, self.q, bends = surrogate.arrays()
-        self.q_rest, self.q_between = self.q[:, self.rest][:, :, self.rest], self.q[:, self.rest][:, :, self.drivers]
+        # of each part, as rows, which a product with scales goes through once
+        self.q_rest = self.q[:, self.rest][:, :, self.rest].reshape(len(self.c), -1)
+        self.q_between = self.q[:, self.rest][:, :, self.drivers].reshape(len(self.c), -1)
         self.q_drivers = self.q[:, self.drivers][:, :, self.drivers]
         self.is_bent = np.flatnonzero(np.any(bends[:, self.rest], axis=(0, 2)))
         self.bends = bends[:, self.rest[self.is_bent]]
@@ -57,7 +60,9 @@ class Marginal:
         self.middle, self.width = frame.middle[self.rest[self.is_bent]], frame.width[self.rest[self.is_bent]]
         z = surrogate.z[:, self.rest]
         self.centre = np.average(z, axis=0, weights=surrogate.weights)
-        self.ridge = RIDGE / np.average((z - self.centre) ** 2, axis=0, weights=surrogate.weights)
+        self.near = z.min(axis=0) - FAR * z.std(axis=0), z.max(axis=0) + FAR * z.std(axis=0)
+        precision = 1 / np.average((z - self.centre) ** 2, axis=0, weights=surrogate.weights)
+        self.ridge, self.flat = RIDGE * precision, np.sqrt(precision) / FLAT
         place = np.array([np.flatnonzero(self.drivers == part.driver)[0] if part.driver >= 0 else 0 for part in surrogate.parts])
         self.exponents = np.zeros((len(place), len(self.drivers)))
         if len(self.drivers):
@@ -66,9 +71,6 @@ class Marginal:
     def draw(self, count: int, rng: np.random.Generator, reach: float, last: bool) -> Drawn:
         """From drivers as far beyond the surrogate's own draws as scales change by exp(`reach`)."""
         z = self.surrogate.z[:, self.drivers]
-        if not len(self.drivers):
-            points, weights, factors = np.zeros((1, 0)), np.zeros(1), [self.laplace(np.zeros(0), self.centre)]
-            return self._resampled(points, weights, factors, -(-count // EACH) * EACH, count, rng)
         steepest = np.abs(self.exponents).max(axis=0)
         low, high = z.min(axis=0) - reach / steepest, z.max(axis=0) + reach / steepest
         cloud, mode = z[-POINTS:], self.centre
@@ -80,19 +82,19 @@ class Marginal:
             found = [self.laplace(point, mode) for point in points]
             value = np.array([one[0] for one in found])
             if not np.isfinite(value).any():
-                return Drawn(np.empty((0, self.surrogate.z.shape[1])), 0.0, len(points))
+                return Drawn(np.empty((0, self.surrogate.z.shape[1])), 0.0)
             mode = found[int(np.argmax(value))][1]
             weights = _tempered(value, log_proposal, final)
             if number == ROUNDS + last - 1:
                 break
             cloud = points[_chosen(weights, POINTS, rng)]
-        return self._resampled(points, np.log(np.maximum(weights, 1e-300)), found, EACH, count, rng)
+        return self._resampled(points, np.log(np.maximum(weights, 1e-300)), found, count, rng)
 
     def laplace(self, drivers: np.ndarray, start: np.ndarray) -> tuple:
         """log marginal up to a constant, the rest's mode, the factor of its precision, and what it is given; −∞ where it has no peak."""
         given, mode = self._given(drivers), start
         if not len(self.is_bent):
-            factor, failed = dpotrf(given.precision.T, lower=1)
+            factor, failed = self._factored(given.precision)
             if failed:
                 return -np.inf, start, factor, given
             mode = dpotrs(factor, given.h, lower=1)[0]
@@ -100,10 +102,13 @@ class Marginal:
             at = self.is_bent
             for step in range(NEWTON):
                 _, slope, turn = self._bends(given, mode[at])
-                precision, right = given.precision.copy(), given.h.copy()
-                precision[at, at] -= turn
-                right[at] += slope - turn * mode[at]
-                factor, failed = dpotrf(precision.T, lower=1)
+                for curvature in (turn, np.minimum(turn, 0.0)):  # without that which has no peak, where there would be none
+                    precision, right = given.precision.copy(), given.h.copy()
+                    precision[at, at] -= curvature
+                    right[at] += slope - curvature * mode[at]
+                    factor, failed = self._factored(precision)
+                    if not failed:
+                        break
                 if failed:
                     return -np.inf, start, factor, given
                 before, mode = mode, dpotrs(factor, right, lower=1)[0]
@@ -111,13 +116,20 @@ class Marginal:
                     break
         with np.errstate(over="ignore", invalid="ignore"):
             value = self._joint(given, mode[None])[0] - np.sum(np.log(np.diagonal(factor)))
-        return (value if np.isfinite(value) else -np.inf), mode, factor, given
+        there = np.isfinite(value) and ((mode > self.near[0]) & (mode < self.near[1])).all()
+        return (value if there else -np.inf), mode, factor, given
+
+    def _factored(self, precision: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Its lower factor, and whether there is a direction without an end."""
+        factor, failed = dpotrf(precision.T, lower=1)
+        return factor, bool(failed) or bool((np.diagonal(factor) < self.flat).any())
 
     def _given(self, drivers: np.ndarray) -> Given:
-        scales = np.exp(np.clip(self.exponents @ drivers, -MOST_LOG, MOST_LOG)) if len(drivers) else np.ones(len(self.c))
-        precision = -np.tensordot(scales, self.q_rest, 1)
+        scales = np.exp(np.clip(self.exponents @ drivers, -MOST_LOG, MOST_LOG))
+        precision = -(scales @ self.q_rest).reshape(len(self.rest), -1)
         precision[np.diag_indices_from(precision)] += self.ridge
-        h = scales @ self.b[:, self.rest] + np.tensordot(scales, self.q_between, 1) @ drivers + self.ridge * self.centre
+        between = (scales @ self.q_between).reshape(len(self.rest), len(drivers))
+        h = scales @ self.b[:, self.rest] + between @ drivers + self.ridge * self.centre
         alone = self.c + self.b[:, self.drivers] @ drivers + drivers @ (self.q_drivers @ drivers).T / 2
         return Given(float(scales @ alone), h, precision, np.tensordot(scales, self.bends, 1))
 
@@ -133,15 +145,16 @@ class Marginal:
         value, slope = (given.bends * bent(t)).sum(axis=-1) * self.width, (given.bends * up).sum(axis=-1)
         return value, slope, (given.bends * up * (1 - up)).sum(axis=-1) / (SOFT * self.width)
 
-    def _resampled(self, points, log_weights, found, each: int, count: int, rng: np.random.Generator) -> Drawn:
+    def _resampled(self, points, log_weights, found, count: int, rng: np.random.Generator) -> Drawn:
         """Draws of the rest at each point, weighted for what Laplace's approximation is not, as equal ones."""
-        z = np.empty((len(points), each, self.surrogate.z.shape[1]))
-        more = np.zeros((len(points), each))
+        z = np.empty((len(points), EACH, self.surrogate.z.shape[1]))
+        more = np.zeros((len(points), EACH))
         for number, (value, mode, factor, given) in enumerate(found):
             if not np.isfinite(value):
                 more[number] = -np.inf
                 continue
-            noise = rng.standard_normal((each, len(self.rest)))
+            noise = rng.standard_normal((EACH // 2, len(self.rest)))
+            noise = np.concatenate([noise, -noise])
             rest = mode + dtrtrs(factor, noise.T, lower=1, trans=1)[0].T
             z[number][:, self.drivers], z[number][:, self.rest] = points[number], rest
             if len(self.is_bent):
@@ -149,10 +162,9 @@ class Marginal:
                 more[number] = self._joint(given, rest) + (noise**2).sum(axis=1) / 2 - np.sum(np.log(np.diagonal(factor))) - value
         whole = (log_weights[:, None] + more).ravel()
         weights = _clipped(whole)
-        by_point = np.bincount(np.repeat(np.arange(len(points)), each), weights)
-        worth = 1 / (weights**2).sum() if len(points) == 1 else 1 / (by_point**2).sum()
+        by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
         chosen = rng.permutation(_chosen(weights, count, rng))
-        return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(worth), len(points))
+        return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(1 / (by_point**2).sum()))
 
 
 def _spread(cloud: np.ndarray, count: int, rng: np.random.Generator, wide: bool) -> tuple[np.ndarray, np.ndarray]:

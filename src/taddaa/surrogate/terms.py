@@ -6,6 +6,7 @@ coordinates, by the smooth functions u. Each gradient is d equations, so that fe
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,6 +88,13 @@ class Surrogate:
     def powers(self) -> np.ndarray:
         """Of each part's scale, in its driver's z."""
         return np.array([part.power * (self.frame.scale[part.driver] if part.driver >= 0 else 0.0) for part in self.parts])
+
+    def with_part(self, part: Part) -> "Surrogate":
+        """Another, with one more part."""
+        other = copy(self)
+        other.parts = [*self.parts, part]
+        other.solve()
+        return other
 
     def solve(self) -> None:
         """Coefficients, residuals, and how far each coordinate's equations are to be trusted the next time."""

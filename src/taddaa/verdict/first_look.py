@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..formulas.crossfit import regress
-from ..formulas.distributions import normal_quantile
+from ..formulas.distributions import middle_spread
 from .stein import OWN, features_of
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def bending(positions: np.ndarray, gradients: np.ndarray, logdensity: np.ndarray
     centre = np.median(positions + np.asarray(metric.push(metric.pull(gradients))), axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         rest = logdensity - np.sum((positions - centre) * gradients, axis=1) / 2
-        low, high = np.quantile(rest, [0.1, 0.9])
-    return float((high - low) / (2 * normal_quantile(0.9)))
+        return middle_spread(rest)
 
 
 def _doubt(left: np.ndarray) -> np.ndarray:
