@@ -5,7 +5,7 @@
     python benchmarks/rivals.py --page               # also writes docs/performance.md, from what has been measured so far
 
 Each time is that of a process of its own, from the start of Python to its end: import, compile, run; of a diagnosis and of NUTS the
-median of three, in turns, because machines are noisy. Run it on a quiet one all the same.
+median of three, in turns and each with a seed of its own, because machines are noisy and so are seeds. Run it on a quiet one all the same.
 Every measurement is a cell in .rivals; those of the diagnosis are keyed by the package's source. nutpie is run if it is installed (in this
 Python, or in that of --nutpie-python), and left out otherwise.
 """
@@ -51,8 +51,8 @@ mean-field fit; for NumPyro's NUTS as people run it (4 × (1,000 + 1,000), vecto
 low-rank adaptation) on the same JAX function called from Python; and for BlackJAX's MEADS (128 chains × (1,000 + 1,000)). *Error*: of
 posterior means against a long run of NUTS (4 × 10,000), in posterior standard deviations, median and 90 % over quantities; for the
 diagnosis that of its right values (of the moved draws where it gives none), for the first look that of its estimates, and in
-brackets the fit's own. *Second*: another diagnosis in the same process. Times of the diagnosis and of NUTS are medians of three
-processes each, in turns; the others are of one process.
+brackets the fit's own. *Second*: another diagnosis in the same process. All numbers of the diagnosis and of NUTS are medians of three
+processes with three seeds, in turns; the others are of one process.
 """
 WHEN = """**When NUTS is the better choice.** A diagnosis says how wrong a fit is. If you would not use the fit anyway, and NUTS takes
 seconds on your model, run NUTS: with cheap gradients in few dimensions both take a few seconds, most of which is loading JAX and
@@ -91,12 +91,12 @@ def fit(name: str) -> dict:
         return {"means": quantities(name, draws).mean(axis=0).tolist()}
 
 
-def diagnose(name: str) -> dict:
+def diagnose(name: str, seed: int = 0) -> dict:
     target, of = MODELS[name].make(), MODELS[name].of
     asked = [taddaa.Mean(), taddaa.Variance()] + ([] if of is None else [taddaa.Mean(of=of, name="of")])
-    report = taddaa.diagnose(target, fitted(name), asked)
+    report = taddaa.diagnose(target, fitted(name), asked, seed=seed)
     begun = time.perf_counter()
-    taddaa.diagnose(target, fitted(name), asked, seed=1)
+    taddaa.diagnose(target, fitted(name), asked, seed=100 + seed)
     second = time.perf_counter() - begun
     rows = [row for row in report.rows if row.functional == "mean"][target.dim if of is not None else 0 :]
     means = [row.moved if np.isnan(row.corrected) else row.corrected for row in rows]
@@ -112,7 +112,7 @@ def glance(name: str) -> dict:
     return {"means": [row.estimate for row in rows], "gradients": look.gradients, "doubtful": doubtful}
 
 
-def nuts(name: str, samples: int = 1000, warmup: int = 1000, count_warmup: bool = False) -> dict:
+def nuts(name: str, seed: int = 0, samples: int = 1000, warmup: int = 1000, count_warmup: bool = False) -> dict:
     """The gradients of the warm-up are counted in another process: keeping them would change the program that is timed."""
     from numpyro.infer import MCMC, NUTS
 
@@ -120,7 +120,7 @@ def nuts(name: str, samples: int = 1000, warmup: int = 1000, count_warmup: bool 
         target, logdensity = flat(name)
         kernel = NUTS(potential_fn=lambda x: -logdensity(x))
         sampler = MCMC(kernel, num_warmup=warmup, num_samples=samples, num_chains=4, chain_method="vectorized", progress_bar=False)
-        key = jax.random.key(0)
+        key = jax.random.key(seed)
         starts = jax.random.uniform(key, (4, target.dim), minval=-2.0, maxval=2.0)
         if count_warmup:
             sampler.warmup(key, init_params=starts, extra_fields=("num_steps",), collect_warmup=True)
@@ -141,7 +141,7 @@ def truth(name: str) -> dict:
     """Means and standard deviations of a long run; of a centred hierarchy from its non-centred form, which NUTS can sample."""
     model = MODELS[name]
     source = model.truth_of or name
-    nuts(source, TRUTH_DRAWS, 2000)
+    nuts(source, samples=TRUTH_DRAWS, warmup=2000)
     with np.load(STORE / f"{source}-last.npz") as found, jax.enable_x64(True):
         draws = np.asarray(found["draws"], float)
         draws = draws if model.back is None else np.asarray(jax.jit(jax.vmap(model.back))(draws))
@@ -194,7 +194,7 @@ def meads(name: str) -> dict:
         return {"means": (np.asarray(total) / 1000).tolist(), "gradients": 2000 * MEADS_CHAINS}
 
 
-JOBS: dict[str, Callable[[str], dict]] = {
+JOBS: dict[str, Callable[..., dict]] = {
     **{"fit": fit, "truth": truth, "diagnose": diagnose, "diagnose-cached": diagnose, "glance": glance},
     **{"nuts": nuts, "warmup": warmup, "nutpie": nutpie, "meads": meads},
 }
@@ -208,7 +208,7 @@ def cell(name: str, job: str) -> Path:
 
 
 def measured(name: str, job: str, python: str, turn: int = 1) -> dict | None:
-    """What a job gave and the seconds of its processes, in its cell after so many turns; None if it cannot run here."""
+    """What a job gave in each of so many processes, with its seconds, from its cell; None if it cannot run here."""
     path = cell(name, job)
     known = json.loads(path.read_text()) if path.exists() else {"turns": []}
     if len(known["turns"]) < turn:
@@ -219,25 +219,24 @@ def measured(name: str, job: str, python: str, turn: int = 1) -> dict | None:
                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             }
             if turn == 1:
-                _run(name, job, sys.executable, environment)  # fills the cache
+                _run(name, job, turn, sys.executable, environment)  # fills the cache
         begun = time.perf_counter()
-        done = _run(name, job, python if job == "nutpie" else sys.executable, environment)
+        done = _run(name, job, turn, python if job == "nutpie" else sys.executable, environment)
         seconds = time.perf_counter() - begun
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["failed"])[-1]
             print(f"{name}, {job}: {last}", flush=True)
             return None
         given = json.loads(done.stdout.strip().splitlines()[-1])
-        turns = [*known["turns"], {"seconds": seconds - given.get("second", 0.0), "second": given.get("second", 0.0)}]
-        given |= {part: float(np.median([each[part] for each in turns])) for part in ("seconds", "second")}
-        known = {**given, "turns": turns}
+        known["turns"].append({**given, "seconds": seconds - given.get("second", 0.0)})
         write_whole(path, json.dumps(known))
         print(f"{name}, {job}: {seconds:.1f} s", flush=True)
     return known
 
 
-def _run(name: str, job: str, python: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
-    return subprocess.run([python, __file__, "--job", name, job], env=environment, capture_output=True, text=True, check=False)
+def _run(name: str, job: str, turn: int, python: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
+    command = [python, __file__, "--job", name, job, *([str(turn - 1)] if job in IN_TURNS else [])]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def source_key() -> str:
@@ -253,27 +252,33 @@ def lines_of(name: str, found: dict[str, dict]) -> list[str]:
     """One line a method; nothing if the truth is not there yet."""
     if "truth" not in found:
         return []
-    right, sd = np.array(found["truth"]["means"]), np.array(found["truth"]["sd"])
-    nuts_seconds = found["nuts"]["seconds"] if "nuts" in found else np.nan
-    nuts_gradients = found["nuts"]["gradients"] + found["warmup"]["gradients"] if {"nuts", "warmup"} <= set(found) else np.nan
+    right, sd = (np.array(found["truth"]["turns"][0][part]) for part in ("means", "sd"))
+    own = np.abs(np.array(found["fit"]["turns"][0]["means"]) - right) / sd
+    nuts_seconds = middle(found["nuts"], "seconds") if "nuts" in found else np.nan
+    nuts_gradients = middle(found["nuts"], "gradients") + middle(found["warmup"], "gradients") if {"nuts", "warmup"} <= set(found) else np.nan
     lines: list[str] = []
     for job, words in JOBS_SHOWN.items():
         if job not in found:
             continue
         one = found[job]
-        gradients = nuts_gradients if job == "nuts" else one["gradients"]
-        off = np.abs(np.array(one["means"], float) - right) / sd
-        error = f"{np.nanmedian(off):.3f}, {np.nanquantile(off, 0.9):.2f}"
+        gradients = nuts_gradients if job == "nuts" else middle(one, "gradients")
+        off = [np.abs(np.array(turn["means"], float) - right) / sd for turn in one["turns"]]
+        error = f"{np.median([np.nanmedian(each) for each in off]):.3f}, {np.median([np.nanquantile(each, 0.9) for each in off]):.2f}"
         if job == "glance":
-            own = np.abs(np.array(found["fit"]["means"]) - right) / sd
-            error += f" ({np.median(own):.3f}, {np.quantile(own, 0.9):.2f}); {one['doubtful']:.0%} doubtful"
+            error += f" ({np.median(own):.3f}, {np.quantile(own, 0.9):.2f}); {middle(one, 'doubtful'):.0%} doubtful"
         if job == "diagnose":
-            error += f"; {one['untrusted']:.0%} untrusted"
-        second = f"{one['second']:.1f}" if one["second"] else ""
+            error += f"; {middle(one, 'untrusted'):.0%} untrusted"
+        second = f"{middle(one, 'second'):.1f}" if "second" in one["turns"][0] else ""
         label = f"{name}, d = {MODELS[name].make().dim}" if not lines else ""
-        ratio, share = one["seconds"] / nuts_seconds, gradients / nuts_gradients
-        lines.append(f"| {label} | {words} | {one['seconds']:.1f} | {ratio:.2f} | {second} | {gradients:,.0f} | {share:.2f} | {error} |")
+        seconds = middle(one, "seconds")
+        ratio, share = seconds / nuts_seconds, gradients / nuts_gradients
+        lines.append(f"| {label} | {words} | {seconds:.1f} | {ratio:.2f} | {second} | {gradients:,.0f} | {share:.2f} | {error} |")
     return lines
+
+
+def middle(one: dict, part: str) -> float:
+    """The median over processes."""
+    return float(np.median([turn[part] for turn in one["turns"]]))
 
 
 def page(found: dict[str, dict[str, dict]]) -> str:
@@ -290,11 +295,12 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(JOBS_SHOWN), help="some of them, with commas (default all)")
     parser.add_argument("--page", action="store_true", help="write to docs/performance.md what has been measured so far")
     parser.add_argument("--nutpie-python", default=sys.executable, help="the Python that has nutpie")
-    parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     STORE.mkdir(exist_ok=True)
     if chosen.job:  # the last line is the result
-        print(json.dumps(JOBS[chosen.job[1]](chosen.job[0])))
+        name, job, *seed = chosen.job
+        print(json.dumps(JOBS[job](name, *map(int, seed))))
         return
     for folder in ("src", "benchmarks"):  # to bytecode, as pip leaves every package, the rivals' too
         compileall.compile_dir(ROOT / folder, quiet=1)
