@@ -255,7 +255,9 @@ def lines_of(name: str, found: dict[str, dict]) -> list[str]:
     right, sd = (np.array(found["truth"]["turns"][0][part]) for part in ("means", "sd"))
     own = np.abs(np.array(found["fit"]["turns"][0]["means"]) - right) / sd
     nuts_seconds = middle(found["nuts"], "seconds") if "nuts" in found else np.nan
-    nuts_gradients = middle(found["nuts"], "gradients") + middle(found["warmup"], "gradients") if {"nuts", "warmup"} <= set(found) else np.nan
+    nuts_gradients = (
+        middle(found["nuts"], "gradients") + middle(found["warmup"], "gradients") if {"nuts", "warmup"} <= set(found) else np.nan
+    )
     lines: list[str] = []
     for job, words in JOBS_SHOWN.items():
         if job not in found:

@@ -12,7 +12,7 @@ from taddaa.verdict.checks.registry import ALL
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "taddaa"
 MAIN = (
-    *("errors", "version", "files", "formulas", "problem", "moves", "plan", "settings", "chains.machine", "chains"),
+    *("errors", "version", "files", "formulas", "surrogate", "problem", "moves", "plan", "settings", "chains.machine", "chains"),
     *("verdict", "report", "show", "asked", "glancing", "identity", "study", "diagnosis"),
 )
 # Side rooms: the main path never imports them, and they see only so much of it and of each other.

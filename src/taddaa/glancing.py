@@ -23,7 +23,6 @@ from .problem.target import Target
 from .report.glance import Glance, rows_of, straight
 from .settings import Settings
 from .show.progress import watched
-from .surrogate.batches import MOST_DIM, Evaluate, followed, sizes
 from .verdict.asking import ask, refuse_nan
 from .verdict.first_look import LEAST, LOOKED_AT, NEARLY_STRAIGHT, bending, first_look
 from .verdict.followed_look import FollowedLook
@@ -46,13 +45,17 @@ def glance(
 ) -> Glance:
     """A first look for the price of 400 gradients (three a dimension, from d = 134 on): estimates of errors, never bounds.
 
+    Where draws of the approximation see too little of the posterior, three fifths of the gradients go after it (docs/first-look.md).
+
     Args:
         target, approximation, functionals, tolerance, data, var_names: as `diagnose` takes them. Covariances and functionals of your own
-            are not looked at.
+            are looked at only where draws go after the posterior.
         settings: of these, the tolerances and the precision count.
         seed: the same seed gives the same estimates.
         progress: as `diagnose` takes it; gradients are counted as its iterations are.
     """
+    from .surrogate.batches import sizes  # not with the module, whose functions a diagnosis has too
+
     asked = as_asked("glance", target, approximation, functionals, settings, seed, tolerance, data, var_names)
     target, approximation, functionals, settings, seed = asked
     wanted = Fisher().pilots(target.dim, LOOKED_AT)
@@ -88,7 +91,7 @@ def glance(
 
 def _followed(
     engine: Engine,
-    evaluate: Evaluate,
+    evaluate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     approximation: Approximation,
     questions: Questions,
     draws: np.ndarray,
@@ -99,6 +102,8 @@ def _followed(
     seed: int,
 ) -> Glance | None:
     """From batches of draws that go after the posterior, where it is too unlike what the approximation's own draws see of it."""
+    from .surrogate.batches import MOST_DIM, followed
+
     usable = np.isfinite(gradients).all(axis=1)
     if engine.target.dim > MOST_DIM or usable.sum() < LEAST:
         return None
