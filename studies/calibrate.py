@@ -151,7 +151,8 @@ def page(everything: pd.DataFrame, fits: pd.DataFrame, to: Path) -> None:
         "- **alarmed**: reports with any *error* verdict (for exact approximations: false alarms).\n"
         "- **gradients**: in units of the paper's N·T.",
         "![Bounds against true errors](img/calibration.png)",
-        "Brackets of coupled pairs, and how often they hold: [measured](certificate.md#measured).",
+        "Brackets of coupled pairs, and how often they hold: [measured](certificate.md#measured). How often the first look is right:\n"
+        "[measured](first-look.md#how-often-it-is-right).",
         "## Right values",
         "Of *ours*. **detectable**: median, of means in posterior standard deviations and of log variances. **off by**: how far the "
         "right values are from the truth, median and 90 % quantile, where they were trusted. **all hold**: reports all of whose right "

@@ -24,6 +24,7 @@ DRAWS, BATCHES = 5000, 10  # of each of 4 chains of NUTS; for the truth's own st
 USUAL_DRAWS = 1000
 MATERIAL, OVER = 0.3, 0.1  # posterior standard deviations, or in log variance
 LEVELS = (0.05, 0.95)
+ASKED = [taddaa.Mean(), taddaa.Variance(), *(taddaa.Quantile(p) for p in LEVELS)]
 SURELY = 3.0  # standard errors of the truth
 INTRODUCTION = (
     "Mean-field fits by NumPyro (`AutoNormal`, 10,000 steps of Adam) on made-up data, against NUTS (4 × 5,000 draws): means, variances, "
@@ -75,20 +76,24 @@ def functionals(x: np.ndarray) -> dict[str, tuple[float, float]]:
     return found
 
 
-def diagnosed(fit: FitModel, truth: dict[str, Any], seed: int) -> list[dict[str, Any]]:
-    """One record a row whose truth is known."""
+def fitted(fit: FitModel, seed: int) -> tuple[taddaa.Target, taddaa.Approximation]:
     guide = autoguide.AutoNormal(fit.model)
     result = SVI(fit.model, guide, numpyro.optim.Adam(0.005), Trace_ELBO()).run(
         jax.random.key(seed + 1), 10_000, *fit.arguments, progress_bar=False
     )
-    target, approximation = taddaa.from_numpyro(fit.model, guide, result.params, *fit.arguments)
-    report = taddaa.diagnose(target, approximation, [taddaa.Mean(), taddaa.Variance(), *(taddaa.Quantile(p) for p in LEVELS)], seed=seed)
+    return taddaa.from_numpyro(fit.model, guide, result.params, *fit.arguments)
+
+
+def diagnosed(fit: FitModel, truth: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    """One record a row whose truth is known."""
+    target, approximation = fitted(fit, seed)
+    report = taddaa.diagnose(target, approximation, ASKED, seed=seed)
     common = {"dim": target.dim, "gradients": report.cost.gradients}
-    return [
-        {**common, **judged_row(row, truth[row.parameter])}
-        for row in report.rows
-        if row.parameter in truth and (not fit.judged or row.parameter.split("[")[0] in fit.judged)
-    ]
+    return [{**common, **judged_row(row, truth[row.parameter])} for row in report.rows if is_judged(row, fit, truth)]
+
+
+def is_judged(row, fit: FitModel, truth: dict[str, Any]) -> bool:
+    return row.parameter in truth and (not fit.judged or row.parameter.split("[")[0] in fit.judged)
 
 
 def judged_row(row, truth: dict[str, tuple[float, float]]) -> dict[str, Any]:
@@ -141,17 +146,21 @@ def line(name: str, rows: pd.DataFrame) -> dict[str, str]:
     }
 
 
+def label_of(name: str) -> str:
+    """Of a fit's cells: what was measured with other models is not used."""
+    models = hashlib.sha256(Path(__file__).with_name("fit_models.py").read_bytes()).hexdigest()[:8]
+    return f"{models}-{name.replace(', ', '_')}"
+
+
 def measured(store: Path, key: str, names: list[str]) -> pd.DataFrame:
     """One line a fit, from its cells in `store` or from now on; `key` is that of the package's source."""
-    models = hashlib.sha256(Path(__file__).with_name("fit_models.py").read_bytes()).hexdigest()[:8]
     lines = []
     for name in names:
-        fit, label = FIT_MODELS[name], name.replace(", ", "_")
-        path = store / f"{key}-fit-{models}-{label}.json"
+        path = store / f"{key}-fit-{label_of(name)}.json"
         with jax.enable_x64(True):
             if not path.exists():
-                truth = truth_of(fit, store / f"nuts-{models}-{label}.json")
-                write_whole(path, json.dumps(diagnosed(fit, truth, seed=0)))
+                truth = truth_of(FIT_MODELS[name], store / f"nuts-{label_of(name)}.json")
+                write_whole(path, json.dumps(diagnosed(FIT_MODELS[name], truth, seed=0)))
         lines.append(line(name, pd.DataFrame(json.loads(path.read_text()))))
         print("  ".join(lines[-1].values()), flush=True)
         jax.clear_caches()
