@@ -80,9 +80,9 @@ is as fast, and says more. **When not:** where scales do not multiply normal eff
 whose every coefficient has a scale of its own, and products of parameters (factors). Modes that no draw of the fit comes near, and signs
 that may be turned, are not seen.
 """
-FITS = """Mean-field fits on made-up data, against NUTS: the models of [Calibration](calibration.md). Means, variances, 5 % and
-95 % quantiles of all parameters; of *factors*, which may be turned, of what does not change with it. Half-Cauchy scales, as those of *horseshoe*, have
-no variance: an error of it is none that could be seen."""
+FITS = """Mean-field fits on made-up data, against NUTS: the models of [Calibration](calibration.md). Means, variances, 5 % and 95 %
+quantiles of all parameters; of *factors*, which may be turned, of what does not change with it. Half-Cauchy scales, as those of
+*horseshoe*, have no variance: an error of it is none that could be seen."""
 
 
 def main() -> None:

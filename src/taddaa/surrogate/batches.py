@@ -17,6 +17,7 @@ LEAST_WEIGHT = 1e-3  # of draws where the posterior is not, because the surrogat
 OLDER = 0.5  # the weight of a batch's gradients against those of the next
 FOLLOWS = 0.3  # residuals at new draws, as a part of the slopes' spread, from which a surrogate is given up
 INSIDE = 0.9  # of its draws, that must have a log density
+LEAST_WORTH = 0.1  # of the drivers' points, that a surrogate's weights must be worth
 REACH, LAST_REACH = 2.0, 0.5  # by how much the logarithm of a scale may go beyond what gradients have seen, and the last time,
 RIGHT = 0.1  # unless the one before was right to so many nats
 DRAWS = 8000
@@ -48,18 +49,15 @@ def followed(
     seen, _, slopes = way.inward(x[usable], values[usable], gradients[usable])
     weights = np.ones(len(seen))
     surrogate: Surrogate | None = None
-    off = np.zeros(0)
+    probes = off = np.zeros(0)
     for number, size in enumerate([*later, DRAWS]):
         last = number == len(later)
-        try:
-            surrogate = learnt(seen, slopes, weights, surrogate)
-        except np.linalg.LinAlgError:
+        reach = LAST_REACH if last and middle_spread(off) > RIGHT else REACH
+        drawn, surrogate = _drawn(_learnt(seen, slopes, weights, surrogate), surrogate, size, rng, reach, last)
+        if drawn is None or surrogate is None:
             return None
-        if not len(surrogate.drivers):
-            return None
-        drawn: Drawn = Marginal(surrogate).draw(size, rng, LAST_REACH if last and middle_spread(off) > RIGHT else REACH, last)
-        if not len(drawn.x) or last:
-            break
+        if last:
+            return Posterior(way.outward(drawn.x), drawn.worth, way.outward(probes), off)
         inside = way.outward(drawn.x)
         _, values, gradients = way.inward(inside, *evaluate(inside))
         usable = _usable(values, gradients)
@@ -73,7 +71,28 @@ def followed(
             return None
         seen, slopes = np.concatenate([seen, probes]), np.concatenate([slopes, new])
         weights = np.concatenate([OLDER * weights, np.clip(np.exp(np.minimum(off, 0.0)), LEAST_WEIGHT, 1.0)])
-    return Posterior(way.outward(drawn.x), drawn.worth, way.outward(probes), off) if len(drawn.x) else None
+    raise AssertionError("the last number of draws is that of the end")
+
+
+def _learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Surrogate | None) -> Surrogate | None:
+    """None where coefficients cannot be told apart, or scales have no drivers, so that draws of the approximation say as much."""
+    try:
+        found = learnt(x, gradients, weights, before)
+    except np.linalg.LinAlgError:
+        return None
+    return found if len(found.drivers) else None
+
+
+def _drawn(
+    new: Surrogate | None, before: Surrogate | None, size: int, rng: np.random.Generator, reach: float, last: bool
+) -> tuple[Drawn | None, Surrogate | None]:
+    """Draws of the new surrogate; of the one before where few points have all the weight, as where a surrogate peaks beside what it knows."""
+    for surrogate in (new, before):
+        if surrogate is not None:
+            drawn = Marginal(surrogate).draw(size, rng, reach, last)
+            if drawn.worth >= LEAST_WORTH * drawn.points:
+                return drawn, surrogate
+    return None, None
 
 
 def _usable(values: np.ndarray, gradients: np.ndarray) -> np.ndarray:

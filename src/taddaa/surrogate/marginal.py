@@ -21,16 +21,17 @@ CENTRES = 400  # of a mixture
 NEWTON = 8  # steps at most to the mode of the rest
 ARRIVED = 1e-3  # in standardised coordinates
 RIDGE = 1e-3  # of the draws' own precision, so that what the gradients leave open has an end
-FAR = 5.0  # spreads beyond what gradients have seen, where a mode is none
+FAR = 2.0  # spreads beyond what gradients have seen, where a mode is none
 FLAT = 10.0  # times its spread, beyond which a coordinate given others has no end: there Laplace's approximation would peak
 TOP = 50  # the largest weights, one in so many, count alike
 
 
 class Drawn(NamedTuple):
-    """Draws, and how many independent ones of the drivers their weights are worth."""
+    """Draws, how many independent ones of the drivers their weights are worth, and of how many."""
 
     x: np.ndarray
     worth: float
+    points: int
 
 
 class Given(NamedTuple):
@@ -82,7 +83,7 @@ class Marginal:
             found = [self.laplace(point, mode) for point in points]
             value = np.array([one[0] for one in found])
             if not np.isfinite(value).any():
-                return Drawn(np.empty((0, self.surrogate.z.shape[1])), 0.0)
+                return Drawn(np.empty((0, self.surrogate.z.shape[1])), 0.0, len(points))
             mode = found[int(np.argmax(value))][1]
             weights = _tempered(value, log_proposal, final)
             if number == ROUNDS + last - 1:
@@ -164,7 +165,7 @@ class Marginal:
         weights = _clipped(whole)
         by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
         chosen = rng.permutation(_chosen(weights, count, rng))
-        return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(1 / (by_point**2).sum()))
+        return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(1 / (by_point**2).sum()), len(points))
 
 
 def _spread(cloud: np.ndarray, count: int, rng: np.random.Generator, wide: bool) -> tuple[np.ndarray, np.ndarray]:

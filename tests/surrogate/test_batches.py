@@ -1,0 +1,196 @@
+"""Batch by batch to the posterior: what it costs, how far each may go, what counts how much, and when it is given up."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hierarchies import DIM, THETA, Truth, Z, centred, evaluated, funnel, noncentred
+from scipy import stats
+
+from taddaa.chains.machine.threads import one_blas_thread
+from taddaa.surrogate import batches
+from taddaa.surrogate.batches import LAST_REACH, LEAST_WEIGHT, OLDER, REACH, followed, sizes
+
+
+class Asked:
+    """A log density that remembers where it was asked; from some batch on it may be another one."""
+
+    def __init__(self, logdensity, then=None, since: int = 1):
+        self.first, self.then, self.since, self.places = evaluated(logdensity), then and evaluated(then), since, []
+
+    def __call__(self, x):
+        self.places.append(x)
+        return (self.first if self.then is None or len(self.places) < self.since else self.then)(x)
+
+
+def gone_after(asked: Asked, x: np.ndarray, later=(80, 80, 80), seed: int = 0):
+    with np.errstate(all="ignore"), one_blas_thread():
+        return followed(asked, x, *asked.first(x), list(later), np.random.default_rng(seed))
+
+
+def places(dim: int, spread: float = 0.7, count: int = 160) -> np.ndarray:
+    return spread * np.random.default_rng(1).standard_normal((count, dim))
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    """What was learnt from each time: places and weights."""
+    told = []
+
+    def learnt(x, gradients, weights, before):
+        told.append((x, weights))
+        return original(x, gradients, weights, before)
+
+    original = batches.learnt
+    monkeypatch.setattr(batches, "learnt", learnt)
+    return told
+
+
+@pytest.mark.parametrize("gradients", [40, 41, 399, 400, 777, 900])
+def test_batches_are_paid_for_and_the_first_is_the_largest(gradients):
+    first, *later = sizes(gradients)
+    assert sum(later) + first == gradients and len(later) == 3 and first > max(later) >= min(later) > 0
+
+
+def test_a_funnel_in_closed_form():
+    asked = Asked(funnel)
+    found = gone_after(asked, places(6))
+    assert [x.shape for x in asked.places] == [(80, 6)] * 3
+    np.testing.assert_array_equal(found.probes, asked.places[-1])
+    assert np.abs(found.off).max() < 1e-6 and 500 < found.worth <= 2000
+    v, se = found.draws[:, 0], 1 / np.sqrt(found.worth)
+    assert abs(v.mean()) < 4 * se and abs(np.log(v.var())) < 4 * np.sqrt(2) * se
+    assert np.quantile(v, 0.05) == pytest.approx(stats.norm.ppf(0.05), abs=4 * se * 2.1)
+    scaled = found.draws[:, 1:] * np.exp(-v / 2)[:, None]
+    np.testing.assert_allclose(scaled.std(axis=0), 1, atol=0.06)
+
+
+@pytest.mark.parametrize(("logdensity", "effects"), [(centred, THETA), (noncentred, Z)])
+def test_hierarchies_by_quadrature_in_their_own_coordinates(logdensity, effects):
+    found = gone_after(Asked(logdensity), places(DIM))
+    mean, variance = Truth().moments(effects)
+    se = np.sqrt(variance / found.worth)
+    assert np.all(np.abs(found.draws.mean(axis=0) - mean) < 4.5 * se)
+    assert np.all(np.abs(np.log(found.draws.var(axis=0) / variance)) < 7 / np.sqrt(found.worth))
+    assert np.abs(found.off).max() < 1e-6
+    np.testing.assert_allclose(np.ptp(found.off - found.off), 0)
+
+
+def test_what_the_surrogate_was_off_is_in_nats_with_the_median_at_zero():
+    """A kink that no gradient before has shown, where v is over two."""
+
+    def kinked(x):
+        return funnel(x) - 3 * jnp.maximum(x[0] - 2, 0)
+
+    found = gone_after(Asked(funnel, kinked, since=3), places(6))
+    v = found.probes[:, 0]
+    assert found is not None and v.max() > 2.3
+    np.testing.assert_allclose(found.off, -3 * np.maximum(v - 2, 0), atol=1e-6)
+
+
+def test_a_gaussian_costs_no_further_gradient():
+    asked = Asked(lambda x: -jnp.sum(x**2) / 2)
+    assert gone_after(asked, places(6)) is None and not asked.places
+
+
+def test_what_does_not_follow_is_given_up():
+    """Another density at the new places than the first gradients have shown."""
+    asked = Asked(funnel, lambda x: -jnp.sum(jnp.sin(9 * x)), since=1)
+    assert gone_after(asked, places(6)) is None and len(asked.places) == 1
+    asked = Asked(funnel, lambda x: -jnp.sum(jnp.sin(9 * x)), since=3)
+    assert gone_after(asked, places(6)) is None and len(asked.places) == 3
+
+
+@pytest.mark.parametrize(("end", "kept"), [(1.9, True), (0.0, False)])
+def test_draws_outside_the_support_are_left_out_as_long_as_they_are_few(end, kept):
+    def cut(x):
+        return jnp.where(x[1] < end * jnp.exp(x[0] / 2), funnel(x), jnp.nan)
+
+    asked = Asked(funnel, cut)
+    found = gone_after(asked, places(6))
+    assert (found is not None) == kept
+    if kept:
+        outside = np.isnan(evaluated(cut)(asked.places[-1])[0])
+        assert 0 < outside.sum() < 8
+        np.testing.assert_allclose(found.probes, asked.places[-1][~outside])
+    else:
+        assert len(asked.places) == 1
+
+
+def test_the_first_draws_outside_the_support_are_left_out_too():
+    found = gone_after(Asked(lambda x: jnp.where(x[1] < -1.2, -jnp.inf, funnel(x)), funnel), places(6))
+    assert found is not None and np.isfinite(found.draws).all() and np.abs(found.off).max() < 1e-6
+
+
+def test_each_batch_goes_so_far_and_no_farther(learning):
+    """In the logarithm of the variance, whose power is one here; from draws of a v that is much too narrow."""
+    x = places(6) * [0.2, 1, 1, 1, 1, 1]
+    asked = Asked(funnel)
+    found = gone_after(asked, x)
+    seen = x
+    for batch in asked.places:
+        assert seen[:, 0].min() - REACH < batch[:, 0].min() and batch[:, 0].max() < seen[:, 0].max() + REACH
+        seen = np.concatenate([seen, batch])
+    assert found.draws[:, 0].min() > seen[:, 0].min() - REACH and found.draws[:, 0].max() < seen[:, 0].max() + REACH
+    assert asked.places[0][:, 0].max() > x[:, 0].max() + 0.5 * REACH and np.ptp(seen[:, 0]) > np.ptp(asked.places[0][:, 0])
+    assert REACH <= 3
+
+
+def test_the_last_draws_go_less_far_where_the_surrogate_was_not_right():
+    """An improper v goes as far as it may: with something in the last batch that is not in the family, a fourth as far."""
+
+    def improper(x):
+        return funnel(x) + x[0] ** 2 / 2
+
+    def rippled(x):
+        return improper(x) + 0.5 * jnp.sum(jnp.sin(3 * x[1:3]))
+
+    for last, reach in ((None, REACH), (rippled, LAST_REACH)):
+        asked = Asked(improper, last, since=3)
+        x = places(6)
+        found = gone_after(asked, x)
+        seen = np.concatenate([x, *asked.places])[:, 0]
+        assert seen.max() + 0.6 * reach < found.draws[:, 0].max() < seen.max() + reach
+
+
+def test_what_is_older_counts_half_and_what_is_nowhere_hardly(learning):
+    """A wall beyond which the density falls by many nats."""
+
+    def walled(x):
+        return funnel(x) - 40 * jnp.logaddexp(0.0, 20 * (x[0] - 1.2)) / 20
+
+    x = places(6, 0.5)
+    asked = Asked(walled)
+    gone_after(asked, x[x[:, 0] < 1.0])
+    assert len(learning) >= 2
+    for (before, old), (now, new), batch in zip(learning, learning[1:], asked.places, strict=False):
+        np.testing.assert_array_equal(new[: len(before)], OLDER * old)
+        np.testing.assert_array_equal(now[len(before) :], batch)
+        mine = new[len(before) :]
+        assert mine.max() == 1 and np.mean(mine == 1) >= 0.5  # the better half alike
+        assert mine.min() >= LEAST_WEIGHT > 0
+    first = learning[1][1][len(learning[0][0]) :]
+    beyond = asked.places[0][:, 0] > 2
+    assert beyond.any() and np.all(first[beyond] == LEAST_WEIGHT)
+    value, surrogate = evaluated(walled)(asked.places[0])[0], evaluated(funnel)(asked.places[0])[0]
+    off = value - surrogate
+    np.testing.assert_allclose(first, np.clip(np.exp(np.minimum(off - np.median(off), 0)), LEAST_WEIGHT, 1), rtol=0.3, atol=0.02)
+
+
+def test_what_cannot_be_solved_is_given_up(monkeypatch):
+    def learnt(*_):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(batches, "learnt", learnt)
+    assert gone_after(Asked(funnel), places(6)) is None
+
+
+def test_a_surrogate_without_a_peak_is_given_up():
+    """Effects that are pushed apart, the more the wider they may be."""
+    asked = Asked(lambda x: jnp.sum(x[1:] ** 2) * jnp.exp(x[0]) / 2 - x[0] ** 2 / 2)
+    assert gone_after(asked, places(6)) is None and not asked.places
+
+
+def test_the_same_random_numbers_give_the_same():
+    one, other, third = (gone_after(Asked(funnel), places(6), seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.draws, other.draws)
+    assert not np.array_equal(one.draws, third.draws)
