@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hierarchies import DIM, centred, evaluated, funnel
 
+from hierarchies import DIM, centred, evaluated, funnel
 from taddaa.surrogate import learn
 from taddaa.surrogate.learn import learnt, prune
 from taddaa.surrogate.terms import BEND, KNOTS, PRODUCT, Frame, Part, Surrogate

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hierarchies import GROUPS, centred, evaluated, noncentred
 
+from hierarchies import GROUPS, centred, evaluated, noncentred
 from taddaa.surrogate.recentre import Recentring
 
 PLACES = 160

@@ -1,11 +1,11 @@
-"""The family of terms: slopes are derivatives, coefficients those of the density that gave the gradients, equations believed as they fit."""
+"""The family of terms: slopes are derivatives, coefficients those of the density, and equations believed as they fit."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hierarchies import DIM, HEARD, NOISE, centred, evaluated
 from scipy import integrate
 
+from hierarchies import DIM, HEARD, NOISE, centred, evaluated
 from taddaa.surrogate.terms import ALONE, KNOTS, SOFT, Frame, Part, Surrogate, _factored, bent, rising
 
 D = 5
@@ -137,7 +137,7 @@ def test_equations_that_fit_are_not_spoilt_by_those_that_do_not():
 
 def test_a_terms_squared_t_is_what_its_loss_would_cost():
     """In the equations' weighted squares, each divided by its trust."""
-    found, trust = everything(4, places=60), None
+    found = everything(4, places=60)
     trust = found.trust.copy()
     found.solve()  # with this trust
     design = np.empty((len(found.terms), *found.z.shape))

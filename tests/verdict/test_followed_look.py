@@ -108,7 +108,7 @@ def test_draws_before_that_were_narrower_count_as_wide_as_the_last():
     """A correlation is of what is off with the quantity, not with how far those few draws happened to spread."""
     off = 0.2 * PROBED
     wide, narrow = (look(NORMAL, width * PROBED, off, Mean())[2][0] for width in (1.0, 0.5))
-    assert 0.2 < wide and 0.1 + 1 / np.sqrt(WORTH) < narrow < wide
+    assert wide > 0.2 and 0.1 + 1 / np.sqrt(WORTH) < narrow < wide
     assert narrow - 1 / np.sqrt(WORTH) > 0.5 * (wide - 1 / np.sqrt(WORTH))
 
 
