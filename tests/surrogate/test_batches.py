@@ -56,7 +56,7 @@ def test_a_funnel_in_closed_form():
     found = gone_after(asked, places(6))
     assert [x.shape for x in asked.places] == [(80, 6)] * 3
     np.testing.assert_array_equal(found.probes, asked.places[-1])
-    assert np.abs(found.off).max() < 0.01 and 500 < found.worth <= 2000
+    assert np.abs(found.off).max() < 0.1 and 500 < found.worth <= 2000
     v, se = found.draws[:, 0], 1 / np.sqrt(found.worth)
     assert abs(v.mean()) < 4 * se and abs(np.log(v.var())) < 4 * np.sqrt(2) * se
     assert np.quantile(v, 0.05) == pytest.approx(stats.norm.ppf(0.05), abs=4 * se * 2.1)
@@ -71,7 +71,7 @@ def test_hierarchies_by_quadrature_in_their_own_coordinates(logdensity, effects)
     se = np.sqrt(variance / found.worth)
     assert np.all(np.abs(found.draws.mean(axis=0) - mean) < 4.5 * se)
     assert np.all(np.abs(np.log(found.draws.var(axis=0) / variance)) < 7 / np.sqrt(found.worth))
-    assert np.abs(found.off).max() < 0.01
+    assert np.abs(found.off).max() < 1e-6
 
 
 def test_what_the_surrogate_was_off_is_in_nats_with_the_median_at_zero():
@@ -83,7 +83,7 @@ def test_what_the_surrogate_was_off_is_in_nats_with_the_median_at_zero():
     found = gone_after(Asked(funnel, kinked, since=3), places(6))
     v = found.probes[:, 0]
     assert found is not None and v.max() > 2.3
-    np.testing.assert_allclose(found.off, -3 * np.maximum(v - 2, 0), atol=0.01)
+    np.testing.assert_allclose(found.off, -3 * np.maximum(v - 2, 0), atol=0.1)
 
 
 def test_a_gaussian_costs_no_further_gradient():
@@ -117,7 +117,7 @@ def test_draws_outside_the_support_are_left_out_as_long_as_they_are_few(end, kep
 
 def test_the_first_draws_outside_the_support_are_left_out_too():
     found = gone_after(Asked(lambda x: jnp.where(x[1] < -1.2, -jnp.inf, funnel(x)), funnel), places(6))
-    assert found is not None and np.isfinite(found.draws).all() and np.abs(found.off).max() < 0.01
+    assert found is not None and np.isfinite(found.draws).all() and np.abs(found.off).max() < 0.1
 
 
 def test_each_batch_goes_so_far_and_no_farther(learning):
@@ -135,7 +135,7 @@ def test_each_batch_goes_so_far_and_no_farther(learning):
 
 
 def test_the_last_draws_go_less_far_where_the_surrogate_was_not_right():
-    """An improper v goes as far as it may: with something in the last batch that is not in the family, a fourth as far."""
+    """An improper v goes as far as it may: a fourth as far if the last batch has shown something that is not in the family."""
 
     def improper(x):
         return funnel(x) + x[0] ** 2 / 2
@@ -143,12 +143,12 @@ def test_the_last_draws_go_less_far_where_the_surrogate_was_not_right():
     def rippled(x):
         return improper(x) + 0.5 * jnp.sum(jnp.sin(3 * x[1:3]))
 
-    for last, reach in ((None, REACH), (rippled, LAST_REACH)):
-        asked = Asked(improper, last, since=3)
-        x = places(6)
+    for last in (None, rippled):
+        asked, x = Asked(improper, last, since=3), places(6)
         found = gone_after(asked, x)
-        seen = np.concatenate([x, *asked.places])[:, 0]
-        assert seen.min() - reach < found.draws[:, 0].min() < seen.min() - 0.6 * reach
+        seen, v = np.concatenate([x, *asked.places])[:, 0], found.draws[:, 0]
+        farthest = max(seen.min() - v.min(), v.max() - seen.max())
+        assert (0.8 * REACH < farthest < REACH) if last is None else (farthest < LAST_REACH)
 
 
 def test_what_is_older_counts_half_and_what_is_nowhere_hardly(learning):

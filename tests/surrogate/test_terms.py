@@ -106,6 +106,16 @@ def test_a_member_of_the_family_is_found_with_its_own_coefficients():
     np.testing.assert_allclose(found.gradient(far), slopes, rtol=1e-5, atol=1e-5 * np.abs(slopes).max())
 
 
+def test_what_the_ridge_takes_is_given_back():
+    """Bends, squares and lines are nearly the same: their coefficients come back from their own gradients all the same."""
+    made = everything()
+    x, own = made.frame.outside(made.z), np.random.default_rng(0).standard_normal(len(made.terms))
+    made.coefficients = own
+    found = Surrogate(x, made.gradient(x), np.ones(len(x)), made.frame, made.parts)
+    np.testing.assert_allclose(found.coefficients, own, atol=1e-6)
+    assert np.all(found.error < 1e-10 * found.spread)
+
+
 def test_a_weight_of_two_is_a_place_twice():
     rng = np.random.default_rng(2)
     x, gradients = hierarchy(rng, 80)
