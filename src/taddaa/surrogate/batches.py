@@ -86,7 +86,7 @@ def _learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: S
 def _drawn(
     new: Surrogate | None, before: Surrogate | None, size: int, rng: np.random.Generator, reach: float, last: bool
 ) -> tuple[Drawn | None, Surrogate | None]:
-    """Draws of the new surrogate; of the one before where few points have all the weight, as where a surrogate peaks beside what it knows."""
+    """Draws of the new surrogate; of the one before where few points have all the weight, as where it peaks beside what it knows."""
     for surrogate in (new, before):
         if surrogate is not None:
             drawn = Marginal(surrogate).draw(size, rng, reach, last)
