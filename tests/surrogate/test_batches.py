@@ -7,8 +7,9 @@ from scipy import stats
 
 from hierarchies import DIM, THETA, Truth, Z, centred, evaluated, funnel, noncentred
 from taddaa.surrogate import batches
-from taddaa.surrogate.batches import LAST_REACH, LEAST_WEIGHT, OLDER, REACH, followed, sizes
+from taddaa.surrogate.batches import LAST_REACH, LEAST_WEIGHT, LEAST_WORTH, OLDER, REACH, followed, sizes
 from taddaa.surrogate.learn import learnt
+from taddaa.surrogate.marginal import Drawn
 
 
 class Asked:
@@ -201,6 +202,21 @@ def test_where_a_surrogate_has_no_law_the_one_before_is_drawn_from():
     for before in (None, upward):
         with np.errstate(all="ignore"):
             assert batches._drawn(upward, before, 2000, np.random.default_rng(0), REACH, True) == (None, None)
+
+
+def test_where_few_points_have_all_the_weight_the_surrogate_before_is_drawn_from(monkeypatch):
+    worths = {"peaked": 0.99 * LEAST_WORTH * 2000, "broad": 1.01 * LEAST_WORTH * 2000}
+
+    class Weighted:
+        def __init__(self, surrogate):
+            self.worth = worths[surrogate]
+
+        def draw(self, *_):
+            return Drawn(np.empty((0, 6)), self.worth, 2000)
+
+    monkeypatch.setattr(batches, "Marginal", Weighted)
+    for new, before, used in (("broad", "peaked", "broad"), ("peaked", "broad", "broad"), ("peaked", "peaked", None)):
+        assert batches._drawn(new, before, 2000, np.random.default_rng(0), REACH, True)[1] == used
 
 
 def test_the_same_random_numbers_give_the_same():
