@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,25 @@ from .report.glance import Glance, rows_of, straight
 from .settings import Settings
 from .show.progress import watched
 from .verdict.asking import ask, refuse_nan
-from .verdict.first_look import LEAST, LOOKED_AT, NEARLY_STRAIGHT, bending, first_look
+from .verdict.first_look import LEAST, LOOKED_AT, NEARLY_STRAIGHT, bending, first_look, holds
 from .verdict.followed_look import FollowedLook
 from .verdict.questions import Questions
 from .verdict.sharpening import Evidence, directions_of
+
+
+class Seen(NamedTuple):
+    """Places, log densities and gradients."""
+
+    x: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+
+    @classmethod
+    def together(cls, batches: "list[Seen]") -> "Seen":
+        return cls(*map(np.concatenate, zip(*batches, strict=True)))
+
+    def where(self, chosen: np.ndarray) -> "Seen":
+        return Seen(*(part[chosen] for part in self))
 
 
 @partial(kindly, elsewhere=("settings=taddaa.Settings(…)", Settings))
@@ -68,25 +83,32 @@ def glance(
         draws = drawn(approximation, np.random.default_rng([seed, 1]), wanted)
         refuse_unrepresentable(draws, settings.precision)
 
+        asked_at: list[Seen] = []
+
         def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             values, gradients = engine.evaluate(x)
             if told is not None:
                 told(Progress("first look", engine.meter.gradients, wanted, math.nan, math.nan))
             gradients = np.array(gradients, float)
             gradients[~np.isfinite(values)] = np.nan
-            return np.asarray(values, float), gradients
+            asked_at.append(Seen(x, np.asarray(values, float), gradients))
+            return asked_at[-1].values, gradients
 
-        values, gradients = evaluate(draws[:first])
-        moved = _followed(engine, evaluate, approximation, questions, draws[:first], values, gradients, later, settings, seed)
-        if moved is not None:
-            return moved
-        if rest := wanted - engine.meter.gradients:
-            more = evaluate(draws[first : first + rest])
-            values, gradients = np.concatenate([values, more[0]]), np.concatenate([gradients, more[1]])
-        _refuse_few(int(np.isfinite(gradients).all(axis=1).sum()), len(values))
-        draws = draws[: len(values)]
-        found = Fisher().initial(approximation, draws, gradients)
-        return looked_at(engine, approximation, questions, draws, values, gradients, found.metric, settings, seed, found.note)
+        with np.errstate(all="ignore"):  # what is not finite is doubtful
+            evaluate(draws[:first])
+            moved = _followed(engine, evaluate, approximation, questions, asked_at[0], later, settings, seed)
+            if moved is not None:
+                return moved
+            own, *elsewhere = asked_at
+            if rest := wanted - engine.meter.gradients:
+                evaluate(draws[first : first + rest])
+                own = Seen.together([own, asked_at[-1]])
+            _refuse_few(int(np.isfinite(own.gradients).all(axis=1).sum()), len(own.x))
+            # What went after the posterior and did not keep up has seen more of it than draws of the approximation.
+            worst = own.values[np.isfinite(own.values)].min()
+            seen = Seen.together([own, *(batch.where(batch.values >= worst) for batch in elsewhere)])
+            found = Fisher().initial(approximation, seen.x, seen.gradients)
+            return looked_at(engine, approximation, questions, seen, found.metric, settings, seed, found.note, len(own.x))
 
 
 def _followed(
@@ -94,9 +116,7 @@ def _followed(
     evaluate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     approximation: Approximation,
     questions: Questions,
-    draws: np.ndarray,
-    values: np.ndarray,
-    gradients: np.ndarray,
+    seen: Seen,
     later: list[int],
     settings: Settings,
     seed: int,
@@ -104,14 +124,14 @@ def _followed(
     """From batches of draws that go after the posterior, where it is too unlike what the approximation's own draws see of it."""
     from .surrogate.batches import MOST_DIM, followed
 
-    usable = np.isfinite(gradients).all(axis=1)
+    usable = np.isfinite(seen.gradients).all(axis=1)
     if engine.target.dim > MOST_DIM or usable.sum() < LEAST:
         return None
-    metric = Fisher().initial(approximation, draws, gradients).metric
-    with np.errstate(all="ignore"), one_blas_thread():
-        if bending(draws[usable], gradients[usable], values[usable], on_host(metric)) <= NEARLY_STRAIGHT:
+    metric = Fisher().initial(approximation, seen.x, seen.gradients).metric
+    with one_blas_thread():
+        if bending(seen.x[usable], seen.gradients[usable], seen.values[usable], on_host(metric)) <= NEARLY_STRAIGHT:
             return None
-        found = followed(evaluate, draws, values, gradients, later, np.random.default_rng([seed, 2]))
+        found = followed(evaluate, *seen, later, np.random.default_rng([seed, 2]))
         if found is None:
             return None
         at_draws, at_probes = (engine.viewer.observe(x, questions.functions) for x in (found.draws, found.probes))
@@ -124,27 +144,30 @@ def looked_at(
     engine: Engine,
     approximation: Approximation,
     questions: Questions,
-    draws: np.ndarray,
-    logdensity: np.ndarray,
-    gradients: np.ndarray,
+    seen: Seen,
     metric: Metric,
     settings: Settings,
     seed: int,
     note: str = "",
+    count: int | None = None,
 ) -> Glance:
-    """What draws with known gradients say; a diagnosis' pilots too."""
-    chosen = np.flatnonzero(np.isfinite(gradients).all(axis=1) & np.isfinite(logdensity))[:LOOKED_AT]
-    x, g = draws[chosen], np.asarray(gradients[chosen], float)
+    """What places with known gradients say, of which the first `count`, or all, are draws of the approximation; a diagnosis' pilots too."""
+    usable = np.flatnonzero(np.isfinite(seen.gradients).all(axis=1) & np.isfinite(seen.values))
+    chosen = usable if count is not None else usable[:LOOKED_AT]
+    draws = seen.values[:count]
+    x, g = seen.x[chosen], np.asarray(seen.gradients[chosen], float)
     quantities = engine.viewer.observe(x, questions.functions)
-    refuse_nan(questions.groups, quantities, "draws of the approximation")
+    mine = quantities[chosen < len(draws)]
+    refuse_nan(questions.groups, mine, "draws of the approximation")
     coordinates = engine.target.dim if engine.target.constrain is None else 0
     directions = directions_of(engine, x, questions, metric, quantities.shape[1], coordinates)
     with np.errstate(all="ignore"):  # what is not finite is doubtful
         evidence = Evidence(x[:, None], g[:, None], on_host(metric), coordinates, directions)
-        look = first_look(quantities, np.asarray(logdensity[chosen], float), evidence)
-        own = _own(approximation, questions, quantities)
+        look = first_look(quantities, np.asarray(seen.values[chosen], float), evidence)
+        look = look if holds(draws, g) else look._replace(bent=math.inf)
+        own = _own(approximation, questions, mine)
         rows = rows_of(questions, partial(straight, look, own), look.astray, settings.mean_tolerance, settings.variance_tolerance)
-    outside = len(draws) - int(np.isfinite(logdensity).sum())
+    outside = len(draws) - int(np.isfinite(draws).sum())
     notes = [*questions.notes] + [note] * bool(note) + [f"logdensity was not finite at {outside} of {len(draws)} draws"] * bool(outside)
     return Glance(rows, look.bent, False, engine.meter.gradients, engine.meter.seconds, seed, tuple(notes))
 

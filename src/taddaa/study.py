@@ -12,7 +12,7 @@ from .chains.machine.meter import Meter
 from .chains.machine.placement import agreed
 from .chains.walk import Progress, Walk, find_step
 from .errors import InputError
-from .glancing import looked_at
+from .glancing import Seen, looked_at
 from .identity import identity
 from .plan import Plan
 from .problem.approximation import Approximation, Draws
@@ -99,8 +99,9 @@ class Study:
     def _tell_first_look(self, progress: Callable[[Progress], None], pilots, values, gradients, metric) -> None:
         """The pilots' gradients are paid for: whoever waits may know what they say."""
         if np.isfinite(gradients).all(axis=1).sum() >= LEAST:
-            seen = looked_at(self.engine, self.approximation, self.questions, pilots, values, gradients, metric, self.settings, self.seed)
-            progress(Progress("first look", 0, self.plan.iterations, math.nan, math.nan, seen.headline))
+            seen = Seen(pilots, np.asarray(values, float), gradients)
+            found = looked_at(self.engine, self.approximation, self.questions, seen, metric, self.settings, self.seed)
+            progress(Progress("first look", 0, self.plan.iterations, math.nan, math.nan, found.headline))
 
     def onward(self, walk: Walk, arm: int) -> Walk:
         """From its starts to the end of its opening, or to wherever it was saved."""

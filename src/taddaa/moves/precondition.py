@@ -112,13 +112,10 @@ class Fisher(Preconditioner):
     def initial(self, approximation, draws, gradients):
         usable = np.isfinite(gradients).all(axis=1)
         x, g = draws[usable], gradients[usable]
-        if len(x) < 10 or np.any(_spread(g) == 0):
-            found = FromApproximation().initial(approximation, draws, gradients)
-            reason = f"only {len(x)} of {len(draws)} pilot draws have finite gradients" if len(x) < 10 else "some gradients do not vary"
-            metric = found.metric
-            if isinstance(metric, Diagonal) and len(metric.scale) <= LARGEST_FULL:
-                metric = Dense(np.diag(metric.scale))  # so that the chains may still improve it
-            return Found(metric, f"the approximation's own covariance was used as preconditioner, because {reason}")
+        if len(x) < 10:
+            return _of_approximation(approximation, draws, f"only {len(x)} of {len(draws)} pilot draws have finite gradients")
+        if np.any(_spread(g) == 0):
+            return _of_approximation(approximation, draws, "some gradients do not vary")
         dim = x.shape[1]
         if dim > LARGEST_FULL:
             scale = in_precision(_fisher_scale(x, g))
@@ -126,7 +123,10 @@ class Fisher(Preconditioner):
         if len(x) < LEAST_DRAWS_PER_DIMENSION * dim:
             note = f"{len(x)} usable pilot gradients are too few for a full preconditioner in {dim} dimensions: a diagonal one was used"
             return Found(Dense(in_precision(np.diag(_fisher_scale(x, g)))), note)
-        return Found(Dense(in_precision(_fisher_factor(x, g))), "")
+        try:
+            return Found(Dense(in_precision(_fisher_factor(x, g))), "")
+        except np.linalg.LinAlgError:
+            return _of_approximation(approximation, draws, "gradients are too large")
 
     def improved(self, metric, draws, gradients, chains):
         usable = np.isfinite(gradients).all(axis=1) & np.isfinite(draws).all(axis=1)
@@ -148,6 +148,13 @@ PRECONDITIONERS: dict[str, Preconditioner] = {
     "approximation": FromApproximation(),
     "identity": Identity(),
 }
+
+
+def _of_approximation(approximation: Approximation, draws: np.ndarray, reason: str) -> Found:
+    metric = FromApproximation().initial(approximation, draws, np.zeros_like(draws)).metric
+    if isinstance(metric, Diagonal) and len(metric.scale) <= LARGEST_FULL:
+        metric = Dense(np.diag(metric.scale))  # so that the chains may still improve it
+    return Found(metric, f"the approximation's own covariance was used as preconditioner, because {reason}")
 
 
 def _bent(bend: Bend, x: np.ndarray, g: np.ndarray) -> Bent:

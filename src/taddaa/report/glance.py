@@ -54,7 +54,9 @@ class Glance:
     """The result of `taddaa.glance`: estimates, not bounds. Print it, or take `to_dataframe()`, `to_json()`, `rows`."""
 
     rows: tuple[GlanceRow, ...]
-    bent: float  # nats by which the log density leaves a quadratic between the draws and the estimated centre, or what was learnt of it
+    # Nats by which the log density leaves a quadratic between the draws and the estimated centre, or what was learnt of it; infinite
+    # where draws leave the support, or the density has no end along a coordinate.
+    bent: float
     followed: bool  # whether estimates are from draws that went after the posterior, rather than from those of the approximation
     gradients: int
     seconds: float
@@ -73,6 +75,7 @@ class Glance:
         if self.astray:
             said = "says nothing: the log density bends too much between the draws and the posterior's centre"
             said = "says nothing: the log density is not yet known well enough where the posterior is" if self.followed else said
+            said = "says nothing: draws leave the support, or the density has no end along a coordinate" if self.bent == math.inf else said
         elif wrong:
             worst = self.worst(1)[0]
             said = f"{wrong} of {len(self.rows)} quantities seem wrong, most the {worst.functional} of {worst.parameter} by {_size(worst)}"
@@ -155,7 +158,7 @@ def straight(look: Look, own: tuple[np.ndarray, np.ndarray], group: "RowGroup", 
 
 
 def _seems(error: float, doubt: float, tolerance: float, astray: bool) -> str:
-    if astray or not doubt <= max(tolerance, WITHIN * abs(error)):  # a NaN too
+    if astray or math.isnan(error) or not doubt <= max(tolerance, WITHIN * abs(error)):  # a doubt that is NaN too
         return DOUBTFUL
     return SEEMS_WRONG if abs(error) > tolerance else SEEMS_RIGHT
 

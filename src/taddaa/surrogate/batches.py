@@ -31,7 +31,7 @@ class Posterior(NamedTuple):
     draws: np.ndarray
     worth: float  # so many independent draws of the drivers
     probes: np.ndarray
-    off: np.ndarray  # in nats, up to a constant
+    off: np.ndarray  # in nats, up to a constant; −∞ outside the support
 
 
 def sizes(gradients: int) -> list[int]:
@@ -63,14 +63,14 @@ def followed(
         usable = _usable(values, gradients)
         if usable.mean() < INSIDE:
             return None
-        probes, new = drawn.x[usable], gradients[usable]
-        residual = np.sqrt(np.mean((surrogate.gradient(probes) - new) ** 2, axis=0))
-        off = values[usable] - surrogate.value(probes)
+        probes, there, new = drawn.x, drawn.x[usable], gradients[usable]
+        residual = np.sqrt(np.mean((surrogate.gradient(there) - new) ** 2, axis=0))
+        off = np.where(usable, values - surrogate.value(probes), -np.inf)
         off -= np.median(off)
         if not np.median(residual / (new.std(axis=0) + 1e-300)) < FOLLOWS:
             return None
-        seen, slopes = np.concatenate([seen, probes]), np.concatenate([slopes, new])
-        weights = np.concatenate([OLDER * weights, np.clip(np.exp(np.minimum(off, 0.0)), LEAST_WEIGHT, 1.0)])
+        seen, slopes = np.concatenate([seen, there]), np.concatenate([slopes, new])
+        weights = np.concatenate([OLDER * weights, np.clip(np.exp(np.minimum(off[usable], 0.0)), LEAST_WEIGHT, 1.0)])
     raise AssertionError("the last number of draws is that of the end")
 
 
@@ -90,7 +90,7 @@ def _drawn(
     for surrogate in (new, before):
         if surrogate is not None:
             drawn = Marginal(surrogate).draw(size, rng, reach, last)
-            if drawn.worth >= LEAST_WORTH * drawn.points:
+            if drawn.worth > LEAST_WORTH * drawn.points:
                 return drawn, surrogate
     return None, None
 

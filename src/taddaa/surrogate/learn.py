@@ -26,7 +26,7 @@ def learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Su
     _add_products(found, 4 if before is None else 1, MOST_MORE if before is None else MOST_LATER)
     close = before is not None and bool(np.median(found.error / found.spread) < CLOSE)
     for gain in GAINS:
-        while not close and len(found.drivers) < MOST_DRIVERS and _add_driver(found, gain):
+        while not close and len(found.drivers) < min(MOST_DRIVERS, x.shape[1] - 1) and _add_driver(found, gain):
             prune(found)
         if before is None:
             _add_bends(found)
@@ -127,7 +127,9 @@ def _add_driver(found: Surrogate, gain: float) -> bool:
         return False
     # What it does by itself is its scale's constant, not a square.
     found.parts = [*parts, best]
-    parts[0].products[k, k], parts[0].bends[k] = False, False
+    parts[0].products[k, k] = False
+    for part in found.parts:
+        part.bends[k] = False
     found.solve()
     _add_products(found, 2, MOST_MORE)
     return True

@@ -23,7 +23,6 @@ ARRIVED = 1e-3  # in standardised coordinates
 RIDGE = 1e-3  # of the draws' own precision, so that what the gradients leave open has an end
 FAR = 2.0  # spreads beyond what gradients have seen, where a mode is none
 FLAT = 10.0  # times its spread, beyond which a coordinate given others has no end: there Laplace's approximation would peak
-TOP = 50  # the largest weights, one in so many, count alike
 
 
 class Drawn(NamedTuple):
@@ -89,7 +88,7 @@ class Marginal:
             if number == ROUNDS + last - 1:
                 break
             cloud = points[_chosen(weights, POINTS, rng)]
-        return self._resampled(points, np.log(np.maximum(weights, 1e-300)), found, count, rng)
+        return self._resampled(points, np.log(np.maximum(weights, 1e-300)), found, count, rng, last)
 
     def laplace(self, drivers: np.ndarray, start: np.ndarray) -> tuple:
         """log marginal up to a constant, the rest's mode, the factor of its precision, and what it is given; −∞ where it has no peak."""
@@ -146,8 +145,8 @@ class Marginal:
         value, slope = (given.bends * bent(t)).sum(axis=-1) * self.width, (given.bends * up).sum(axis=-1)
         return value, slope, (given.bends * up * (1 - up)).sum(axis=-1) / (SOFT * self.width)
 
-    def _resampled(self, points, log_weights, found, count: int, rng: np.random.Generator) -> Drawn:
-        """Draws of the rest at each point, weighted for what Laplace's approximation is not, as equal ones."""
+    def _resampled(self, points, log_weights, found, count: int, rng: np.random.Generator, last: bool) -> Drawn:
+        """Draws of the rest at each point, weighted for what Laplace's approximation is not, as equal ones; tempered but the last time."""
         z = np.empty((len(points), EACH, self.surrogate.z.shape[1]))
         more = np.zeros((len(points), EACH))
         for number, (value, mode, factor, given) in enumerate(found):
@@ -162,8 +161,11 @@ class Marginal:
                 # the joint density over that of the draw, beside the marginal's own
                 more[number] = self._joint(given, rest) + (noise**2).sum(axis=1) / 2 - np.sum(np.log(np.diagonal(factor))) - value
         whole = (log_weights[:, None] + more).ravel()
-        weights = _clipped(whole)
-        by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
+        for power in (1.0, *TEMPERS):
+            weights = _clipped(power * whole)
+            by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
+            if last or 1 / (by_point**2).sum() >= ENOUGH * len(points):
+                break
         chosen = rng.permutation(_chosen(weights, count, rng))
         return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(1 / (by_point**2).sum()), len(points))
 
@@ -193,9 +195,9 @@ def _tempered(value: np.ndarray, log_proposal: np.ndarray, final: bool) -> np.nd
 
 
 def _clipped(log_weights: np.ndarray) -> np.ndarray:
-    """Normal weights, the largest of them alike: fewer points decide for all (Ionides 2008)."""
+    """Normal weights, none larger than √n times their mean (Ionides 2008)."""
     log_weights = np.where(np.isfinite(log_weights), log_weights, -np.inf)
-    top = np.sort(log_weights)[-max(1, len(log_weights) // TOP)]
+    top = np.logaddexp.reduce(log_weights) - np.log(len(log_weights)) / 2
     weights = np.exp(np.minimum(log_weights, top) - top)
     return weights / weights.sum()
 

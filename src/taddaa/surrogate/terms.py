@@ -163,11 +163,8 @@ class Surrogate:
         linear, product, bend = (kind == each for each in (LINEAR, PRODUCT, BEND))
         found[:, linear] = z[:, i[linear]]
         found[:, product] = z[:, i[product]] * z[:, j[product]] * np.where(i[product] == j[product], 0.5, 1.0)
-        found[:, bend] = bent(self._in_widths(z)[:, i[bend]] - KNOTS[j[bend]]) * self.frame.width[i[bend]]
+        found[:, bend] = bent((z - self.frame.middle)[:, i[bend]] / self.frame.width[i[bend]] - KNOTS[j[bend]]) * self.frame.width[i[bend]]
         return found
-
-    def _in_widths(self, z: np.ndarray) -> np.ndarray:
-        return (z - self.frame.middle) / self.frame.width
 
     def _design(self, c: int, scales: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which terms have a slope along coordinate c, and these slopes (n, ·)."""
@@ -181,7 +178,8 @@ class Surrogate:
         slopes[:, first & (kind == PRODUCT)] = z[:, j[first & (kind == PRODUCT)]]
         slopes[:, second] = z[:, i[second]]
         bend = first & (kind == BEND)
-        slopes[:, bend] = rising(self._in_widths(z)[:, [c]] - KNOTS[j[bend]])
+        if bend.any():
+            slopes[:, bend] = rising((z[:, [c]] - self.frame.middle[c]) / self.frame.width[c] - KNOTS[j[bend]])
         if by_scale.any():
             slopes[:, by_scale] += self._inner(self.terms[ids[by_scale]], z) * self.powers[part[ids[by_scale]]]
         return ids, slopes * scales[:, part[ids]]
