@@ -11,6 +11,7 @@ from hierarchies import DIM, THETA, Truth, Z, centred, evaluated, noncentred
 from hierarchies import funnel as known_funnel
 from taddaa.interop.callback import from_callback
 from taddaa.report.glance import DOUBTFUL, SEEMS_RIGHT, SEEMS_WRONG
+from taddaa.report.glance import _seems as seems
 from taddaa.surrogate import batches
 
 COVARIANCE = np.array([[2.0, 1.2], [1.2, 1.0]])
@@ -157,6 +158,52 @@ def test_where_a_surrogate_cannot_follow_the_look_is_straight_and_pays_no_more()
     for logdensity, dim in ((lambda x: -3 * jnp.log1p(x @ x), 6), (lambda x: -2 * (x @ x - 4) ** 2, 5)):
         found = taddaa.glance(taddaa.Target(logdensity, dim=dim), taddaa.Gaussian(np.zeros(dim), np.ones(dim)))
         assert not found.followed and found.gradients == 400 and DOUBTFUL in {row.seems for row in found.rows}
+
+
+def test_what_was_asked_on_the_way_counts_where_it_is_given_up(monkeypatch):
+    """A narrow fit of a quartic: where the posterior is, features say more of it; what the fit says is that of its own draws."""
+    target, narrow = taddaa.Target(lambda x: -jnp.sum(x**4) / 4, dim=2), taddaa.Gaussian([0.3, 0.3], [0.2, 0.2])
+    grid = np.linspace(-5, 5, 2001)
+    weights = np.exp(-(grid**4) / 4)
+    right = weights @ grid**2 / weights.sum()
+
+    def followed(evaluate, x, values, gradients, later, rng):
+        evaluate(0.8 * rng.standard_normal((sum(later), 2)))
+
+    off, asked = [], [taddaa.Variance(), taddaa.Mean(of=lambda x: x[0] ** 2, name="square")]
+    monkeypatch.setattr("taddaa.glancing.NEARLY_STRAIGHT", 0.0)
+    for way in (lambda *_: None, followed):
+        monkeypatch.setattr(batches, "followed", way)
+        found = taddaa.glance(target, narrow, asked)
+        assert not found.followed and found.gradients == 400
+        off.append(max(abs(np.log(row.estimate / right)) for row in found.rows))
+        own = [0.04, 0.04, 0.04 + 0.09]
+        np.testing.assert_allclose([row.approximation for row in found.rows], own, rtol=0.1)
+    assert off[0] > 0.5 and off[1] < 0.15
+
+
+@pytest.mark.parametrize(
+    ("logdensity", "approximation"),
+    [
+        (lambda x: -2.0 * x[0] + x[1], taddaa.Gaussian([0.0, 0.0], [1.0, 1.0])),
+        (lambda x: -(x[0] ** 2) / 2 + 0 * x[1], taddaa.Gaussian([0.0, 0.0], [1.0, 1.0])),
+        (lambda x: jnp.where(x[0] > 0, -(x @ x) / 2, -jnp.inf), taddaa.Gaussian([1.0, 0.0], [0.5, 1.0])),
+    ],
+)
+def test_where_steins_identity_does_not_hold_nothing_is_said(logdensity, approximation):
+    found = taddaa.glance(taddaa.Target(logdensity, dim=2), approximation)
+    assert found.astray and {row.seems for row in found.rows} == {DOUBTFUL} and "says nothing: draws leave" in found.headline
+    assert json.loads(found.to_json())["bent"] is None
+
+
+def test_what_is_no_number_does_not_seem_right():
+    for error, doubt, said in ((np.nan, 0.01, DOUBTFUL), (0.0, np.nan, DOUBTFUL), (0.0, 0.01, SEEMS_RIGHT), (np.inf, 0.01, SEEMS_WRONG)):
+        assert seems(error, doubt, 0.1, astray=False) == said
+
+
+def test_gradients_beyond_all_measure_are_doubted_and_break_nothing():
+    found = taddaa.glance(taddaa.Target(lambda x: 1e200 * known_funnel(x), dim=6), OF_FUNNEL)
+    assert {row.seems for row in found.rows} == {DOUBTFUL} and "too large" in str(found)
 
 
 def test_many_dimensions_are_looked_at_straight():

@@ -14,6 +14,7 @@ from .chains.machine.placement import computing
 from .chains.machine.threads import one_blas_thread
 from .chains.walk import Progress
 from .errors import InputError, kindly
+from .formulas.distributions import chi2_quantile
 from .moves.metric import Metric, on_host
 from .moves.precondition import Fisher
 from .problem.approximation import Approximation
@@ -28,6 +29,8 @@ from .verdict.first_look import LEAST, LOOKED_AT, NEARLY_STRAIGHT, bending, firs
 from .verdict.followed_look import FollowedLook
 from .verdict.questions import Questions
 from .verdict.sharpening import Evidence, directions_of
+
+THERE = 0.999  # of a Gaussian posterior, that has this log density at least
 
 
 class Seen(NamedTuple):
@@ -104,9 +107,10 @@ def glance(
                 evaluate(draws[first : first + rest])
                 own = Seen.together([own, asked_at[-1]])
             _refuse_few(int(np.isfinite(own.gradients).all(axis=1).sum()), len(own.x))
-            # What went after the posterior and did not keep up has seen more of it than draws of the approximation.
-            worst = own.values[np.isfinite(own.values)].min()
-            seen = Seen.together([own, *(batch.where(batch.values >= worst) for batch in elsewhere)])
+            # What went after the posterior and did not keep up has seen more of it than draws of the approximation; not all of it is there.
+            asked_for = Seen.together([own, *elsewhere])
+            least = np.nanmax(asked_for.values) - chi2_quantile(THERE, target.dim) / 2
+            seen = Seen.together([own, *(batch.where(batch.values >= least) for batch in elsewhere)])
             found = Fisher().initial(approximation, seen.x, seen.gradients)
             return looked_at(engine, approximation, questions, seen, found.metric, settings, seed, found.note, len(own.x))
 

@@ -185,6 +185,32 @@ def test_what_asks_for_a_driver_is_a_width_that_changes_with_it():
     assert not np.diag(asked).any()
 
 
+@pytest.mark.parametrize(("dim", "most"), [(4, 3), (6, 5), (9, learn.MOST_DRIVERS)])
+def test_drivers_leave_a_coordinate_that_is_none(dim, most, monkeypatch):
+    def add(found, _):
+        found.parts = [*found.parts, Part.empty(dim, len(found.drivers), 1.0)]
+        found.solve()
+        return True
+
+    monkeypatch.setattr(learn, "_add_driver", add)
+    assert len(from_gradients(lambda x: -x @ x / 2, places(0, dim)).drivers) == most
+
+
+def test_what_becomes_a_driver_has_no_bends_under_any_scale():
+    """Draws are those of drivers given which the rest is drawn: a bend of theirs would be nobody's."""
+    x = places(0, 8)
+    first, scaled = Part.empty(8), Part.empty(8, 0, -2.0)
+    first.linear[:], first.products[:], first.bends[1:3] = True, np.eye(8, dtype=bool), True
+    scaled.linear[1:], scaled.bends[1:3] = True, True
+
+    def logdensity(x):
+        return -jnp.sum(x[:2] ** 2) / 2 - jnp.sum(x[2:] ** 2) * jnp.exp(-2 * x[1]) / 2
+
+    found = Surrogate(x, evaluated(logdensity)(x)[1], np.ones(len(x)), Frame.of(x), [first, scaled])
+    assert learn._add_driver(found, 0.3) and 1 in found.drivers
+    assert not any(part.bends[1] for part in found.parts) and any(part.bends[2] for part in found.parts)
+
+
 def test_drivers_are_few_whatever_there_is():
     """Eight scales of three each."""
     groups = 8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from taddaa.moves.metric import Dense, Diagonal
-from taddaa.verdict.first_look import MOST_BENT, Look, bending, first_look
+from taddaa.verdict.first_look import MOST_BENT, Look, bending, first_look, holds
 from taddaa.verdict.sharpening import Evidence
 
 COVARIANCE = np.array([[4.0, 1.8, 0.0], [1.8, 1.0, 0.3], [0.0, 0.3, 2.0]])
@@ -47,6 +47,17 @@ def test_a_quadratic_is_straight_whatever_its_curvature_and_a_quartic_is_not():
     low, high = np.quantile(rest, [0.1, 0.9])
     found = bending(x, -(x**3), -np.sum(x**4, axis=1) / 4, Diagonal(np.full(2, 1e-9)))
     assert found == pytest.approx((high - low) / (2 * 1.2815515655), rel=0.15)
+
+
+def test_steins_identity_holds_for_what_has_an_end_and_no_edge():
+    rng = np.random.default_rng(2)
+    x, inside = rng.standard_normal((400, 3)), np.zeros(400)
+    assert holds(inside, -x)
+    assert holds(inside, 1e8 - x)  # far away
+    for constant in (0.0, 0.1, -1e8):  # flat along a coordinate, or exponential all the way
+        assert not holds(inside, np.column_stack([-x[:, :2], np.full(400, constant)]))
+    for outside, fine in ((4, True), (5, False)):
+        assert holds(np.r_[np.full(outside, -np.inf), inside[outside:]], -x) == fine
 
 
 def test_a_log_density_that_is_not_finite_somewhere_leads_astray():

@@ -18,6 +18,7 @@ EACH = 6  # draws of the rest at each point, in pairs around its mode
 ENOUGH = 0.2  # of the points, that a round's weights must be worth
 TEMPERS = 0.7 ** np.arange(1, 12)
 CENTRES = 400  # of a mixture
+ALIKE = 50  # the largest weights, one in so many, as long as draws only show where to ask
 NEWTON = 8  # steps at most to the mode of the rest
 ARRIVED = 1e-3  # in standardised coordinates
 RIDGE = 1e-3  # of the draws' own precision, so that what the gradients leave open has an end
@@ -146,7 +147,7 @@ class Marginal:
         return value, slope, (given.bends * up * (1 - up)).sum(axis=-1) / (SOFT * self.width)
 
     def _resampled(self, points, log_weights, found, count: int, rng: np.random.Generator, last: bool) -> Drawn:
-        """Draws of the rest at each point, weighted for what Laplace's approximation is not, as equal ones; tempered but the last time."""
+        """Draws of the rest at each point, weighted for what Laplace's approximation is not, as equal ones."""
         z = np.empty((len(points), EACH, self.surrogate.z.shape[1]))
         more = np.zeros((len(points), EACH))
         for number, (value, mode, factor, given) in enumerate(found):
@@ -161,11 +162,11 @@ class Marginal:
                 # the joint density over that of the draw, beside the marginal's own
                 more[number] = self._joint(given, rest) + (noise**2).sum(axis=1) / 2 - np.sum(np.log(np.diagonal(factor))) - value
         whole = (log_weights[:, None] + more).ravel()
-        for power in (1.0, *TEMPERS):
-            weights = _clipped(power * whole)
-            by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
-            if last or 1 / (by_point**2).sum() >= ENOUGH * len(points):
-                break
+        if not last:
+            whole = np.where(np.isfinite(whole), whole, -np.inf)
+            whole = np.minimum(whole, np.sort(whole)[-max(1, len(whole) // ALIKE)])
+        weights = _clipped(whole)
+        by_point = np.bincount(np.repeat(np.arange(len(points)), EACH), weights)
         chosen = rng.permutation(_chosen(weights, count, rng))
         return Drawn(self.surrogate.frame.outside(z.reshape(-1, z.shape[2])[chosen]), float(1 / (by_point**2).sum()), len(points))
 
