@@ -21,7 +21,7 @@ from taddaa.files import write_whole
 from taddaa.report.glance import DOUBTFUL, SEEMS_WRONG, WITHIN
 
 PAGE = ROOT / "docs" / "first-look.md"
-SEEDS = 5
+SEEDS = 3
 KINDS = ("exact", "mean-field", "shifted", "too wide", "too narrow")
 DIAGNOSED = ("mean-field", "shifted")  # with one seed, to see whether the first look and the diagnosis agree
 TOLERANCE = {"mean": taddaa.Settings().mean_tolerance, "variance": taddaa.Settings().variance_tolerance}
@@ -56,7 +56,8 @@ elsewhere.
 mean under the posterior is zero (Stein's identity), wherever the draws come from; the constant is the right value. Elsewhere the estimate
 depends on where the draws are, and three things tell: the part of a quantity that those functions leave unexplained, the difference
 between two halves of the draws (the larger is *give or take*), and how far the log density bends away from a quadratic between the draws
-and the posterior's estimated centre. From 2.4 nats on the whole look is called astray. A quantile is where it would be if the posterior
+and the posterior's estimated centre. From 2.4 nats on the whole look is called astray; and wherever the identity does not hold, because
+the support has an edge among the draws, or the density has no end along a coordinate. A quantile is where it would be if the posterior
 were the fit, moved and stretched.
 
 **Hierarchies.** Draws of a mean-field fit of a hierarchy, or of a volatility model, do not see where the posterior is. So where the log
@@ -72,13 +73,15 @@ log π = Σ_i z_i (∂_i log π + z_i) + a function of x_k, and are centred firs
 the rest is normal or nearly so (Laplace's approximation, with weights, as INLA does it: Rue, Martino and Chopin 2009). Gradients at its
 draws teach the next, three times in all, each a fifth of the gradients. What the last batch's log densities say of the stand-in that drew
 it is the *give or take*: if the last is off by as much, estimates are off by their covariance with the weights that would mend it. Where
-it is off by more than one nat, or does not keep up with what it finds, the look says so, or is made as above.
+it is off by more than one nat the look says so. Where it does not keep up with what it finds, or there are no such drivers, the look is
+made as above, from all places that were asked on the way.
 
 **When to use it:** when gradients are so dear that a diagnosis (tens of thousands) cannot be paid for, or to see at once whether a fit is
-badly wrong. Learning takes seconds of its own in many dimensions (about 4 at d = 136, 8 at d = 152), so with cheap gradients a diagnosis
-is as fast, and says more. **When not:** where scales do not multiply normal effects or smooth functions of single parameters: horseshoes,
+badly wrong. Learning takes seconds of its own in many dimensions ([Performance](performance.md) has them beside a diagnosis; up to a
+minute at d = 300, beyond which it is not done), so with cheap gradients a diagnosis is as fast, and says more. **When not:** where scales do not multiply normal effects or smooth functions of single parameters: horseshoes,
 whose every coefficient has a scale of its own, and products of parameters (factors). Modes that no draw of the fit comes near, and signs
-that may be turned, are not seen.
+that may be turned, are not seen. And a fit that is several times too narrow, of a few parameters on which the log density bends in no
+simple way, may hide that from every draw: then a look may be wrong and not say so (below).
 """
 FITS = """Mean-field fits on made-up data, against NUTS: the models of [Calibration](calibration.md). Means, variances, 5 % and 95 %
 quantiles of all parameters; of *factors*, which may be turned, of what does not change with it. Half-Cauchy scales, as those of
