@@ -69,19 +69,20 @@ density is learnt, of the form
 with a few *drivers* x_k (logarithms of scales), sparse Q_m and smooth u. It is linear in what is to be learnt, and each gradient is d
 equations: hierarchies of normal effects are in the family, and are then known exactly, everywhere, from a hundred gradients near the fit.
 Effects in units of their scale (*not centred*: exp(x_k) z_i, with z_i standard normal) are found by another regression without noise, ∂_k
-log π = Σ_i z_i (∂_i log π + z_i) + a function of x_k, and are centred first. The stand-in is cheap to draw from: given the few drivers,
-the rest is normal or nearly so (Laplace's approximation, with weights, as INLA does it: Rue, Martino and Chopin 2009). Gradients at its
-draws teach the next, three times in all, each a fifth of the gradients. What the last batch's log densities say of the stand-in that drew
-it is the *give or take*: if the last is off by as much, estimates are off by their covariance with the weights that would mend it. Where
-it is off by more than one nat the look says so. Where it does not keep up with what it finds, or there are no such drivers, the look is
-made as above, from all places that were asked on the way.
+log π = Σ_i z_i (∂_i log π + z_i) + a function of x_k, and are centred first: then their scale is known to be a driver. The stand-in is
+cheap to draw from: given the few drivers, the rest is normal or nearly so (Laplace's approximation, with weights, as INLA does it: Rue,
+Martino and Chopin 2009). Gradients at its draws teach the next, three times in all, each a fifth of the gradients. What the last batch's
+log densities say of the stand-in that drew it is the *give or take*: if the last is off by as much, estimates are off by their covariance
+with the weights that would mend it. Where it is off by more than one nat the look says so. Where it does not keep up with what it finds,
+or there are no such drivers, the look is made as above, from all places that were asked on the way.
 
 **When to use it:** when gradients are so dear that a diagnosis (tens of thousands) cannot be paid for, or to see at once whether a fit is
 badly wrong. Learning takes seconds of its own in many dimensions ([Performance](performance.md) has them beside a diagnosis; up to a
-minute at d = 300, beyond which it is not done), so with cheap gradients a diagnosis is as fast, and says more. **When not:** where scales do not multiply normal effects or smooth functions of single parameters: horseshoes,
-whose every coefficient has a scale of its own, and products of parameters (factors). Modes that no draw of the fit comes near, and signs
-that may be turned, are not seen. And a fit that is several times too narrow, of a few parameters on which the log density bends in no
-simple way, may hide that from every draw: then a look may be wrong and not say so (below).
+minute at d = 300, beyond which it is not done), so with cheap gradients a diagnosis is as fast, and says more. **When not:** where scales
+do not multiply normal effects or smooth functions of single parameters: horseshoes, whose every coefficient has a scale of its own, and
+products of parameters (factors). Modes that no draw of the fit comes near, and signs that may be turned, are not seen. And a fit that is
+several times too narrow, of a few parameters on which the log density bends in no simple way, may hide that from every draw: then a look
+may be wrong and not say so (below).
 """
 FITS = """Mean-field fits on made-up data, against NUTS: the models of [Calibration](calibration.md). Means, variances, 5 % and 95 %
 quantiles of all parameters; of *factors*, which may be turned, of what does not change with it. Half-Cauchy scales, as those of
@@ -92,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed a cell")
     seeds = 1 if parser.parse_args().quick else SEEDS
+    STORE.mkdir(exist_ok=True)
     rows: list[dict] = []
     for problem in problems():
         for kind, make in problem.approximations().items():

@@ -34,6 +34,13 @@ LIKELIHOODS = {
 }
 
 
+def test_the_prior_of_effects_is_known_in_their_new_coordinates():
+    found = Recentring({1: np.array([3, 4, 6]), 2: np.array([5, 7, 8])}).parts(9)
+    assert [(part.driver, part.power, part.certain) for part in found] == [(1, -2.0, True), (2, -2.0, True)]
+    for part, effects in zip(found, ([3, 4, 6], [5, 7, 8]), strict=True):
+        assert np.argwhere(part.products).tolist() == [[i, i] for i in effects] and not part.linear.any() and not part.bends.any()
+
+
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_effects_are_found_whatever_is_said_of_them(name):
     assert found(with_likelihood(LIKELIHOODS[name]), 10) == {0: list(range(2, 10))}

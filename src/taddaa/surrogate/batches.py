@@ -53,7 +53,7 @@ def followed(
     for number, size in enumerate([*later, DRAWS]):
         last = number == len(later)
         reach = LAST_REACH if last and middle_spread(off) > RIGHT else REACH
-        drawn, surrogate = _drawn(_learnt(seen, slopes, weights, surrogate), surrogate, size, rng, reach, last)
+        drawn, surrogate = _drawn(_learnt(seen, slopes, weights, surrogate, way), surrogate, size, rng, reach, last)
         if drawn is None or surrogate is None:
             return None
         if last:
@@ -74,10 +74,10 @@ def followed(
     raise AssertionError("the last number of draws is that of the end")
 
 
-def _learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Surrogate | None) -> Surrogate | None:
+def _learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Surrogate | None, way: Recentring) -> Surrogate | None:
     """None where coefficients cannot be told apart, or scales have no drivers, so that draws of the approximation say as much."""
     try:
-        found = learnt(x, gradients, weights, before)
+        found = learnt(x, gradients, weights, before, way.parts(x.shape[1]))
     except np.linalg.LinAlgError:
         return None
     return found if len(found.drivers) else None

@@ -1,5 +1,7 @@
 """Which terms a surrogate needs: added where the gradients' residuals ask for them, and taken out again where they tell nothing."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .terms import KNOTS, LINEAR, PRODUCT, Frame, Part, Surrogate, rising
@@ -14,12 +16,16 @@ CLOSE = 1e-2  # residuals, as a part of the slopes' spread, from which no more d
 SHAPE, SHAPES = 12.0, 0.2  # a score, and a part of its residual, for one more function of a driver by itself
 
 
-def learnt(x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Surrogate | None = None) -> Surrogate:
-    """From gradients at places; with the structure of an earlier surrogate, if there is one, to begin with."""
+def learnt(
+    x: np.ndarray, gradients: np.ndarray, weights: np.ndarray, before: Surrogate | None = None, known: Sequence[Part] = ()
+) -> Surrogate:
+    """From gradients at places; with the structure of an earlier surrogate to begin with, or the scales that are known."""
     if before is None:
         first = Part.empty(x.shape[1])
         first.linear[:], first.products[:] = True, np.eye(x.shape[1], dtype=bool)
-        found = Surrogate(x, gradients, weights, Frame.of(x), [first])
+        drivers = [part.driver for part in known]
+        first.products[drivers, drivers] = False
+        found = Surrogate(x, gradients, weights, Frame.of(x), [first, *known])
     else:
         found = Surrogate(x, gradients, weights, Frame.of(x[weights > 0.01]), [part.copy() for part in before.parts])
         found.solve()
@@ -40,7 +46,7 @@ def prune(found: Surrogate) -> None:
     """Without products, and a scale's linear terms, that the gradients do not show."""
     part, kind, i, j = found.terms.T
     unshown = found.significance() < 2 * np.log(2 * found.z.shape[1] ** 2)
-    own_square = (part == 0) & (i == j)
+    own_square = np.array([number == 0 or each.certain for number, each in enumerate(found.parts)])[part] & (i == j)
     products, linear = unshown & (kind == PRODUCT) & ~own_square, unshown & (kind == LINEAR) & (part > 0)
     for m, a, b in found.terms[products][:, [0, 2, 3]]:
         found.parts[m].products[[a, b], [b, a]] = False
@@ -131,7 +137,7 @@ def _add_driver(found: Surrogate, gain: float) -> bool:
     for part in found.parts:
         part.bends[k] = False
     found.solve()
-    _add_products(found, 2, MOST_MORE)
+    _add_products(found, 4, MOST_MORE)
     return True
 
 

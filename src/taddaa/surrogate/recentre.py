@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from .terms import Part
+
 POWERS = (-2.0, -1.0, 1.0, 2.0)  # of the scale, in its own prior's slope
 FEWEST = 3  # effects
 EXACT = 1e-3  # by how much coefficients may differ from 0 and 1, and residuals from 0, as part of the slopes' spread
@@ -56,6 +58,15 @@ class Recentring(NamedTuple):
             slopes[:, i] = np.exp(-x[:, [k]]) * gradients[:, i]
             slopes[:, k] -= (x[:, i] * gradients[:, i]).sum(axis=1) + len(i)
         return y, values, slopes
+
+    def parts(self, dim: int) -> list[Part]:
+        """What is known of the new coordinates: the effects' prior, exp(−2 x_k) y_i²/2."""
+        found = []
+        for k, i in self.effects.items():
+            part = Part.empty(dim, k, -2.0)
+            part.products[i, i] = part.certain = True
+            found.append(part)
+        return found
 
     def outward(self, y: np.ndarray) -> np.ndarray:
         x = y.copy()

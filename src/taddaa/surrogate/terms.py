@@ -52,13 +52,14 @@ class Part:
     linear: np.ndarray  # (d,)
     products: np.ndarray  # (d, d), symmetric
     bends: np.ndarray  # (d,): all knots of a coordinate or none
+    certain: bool = False  # whether its squares are there whatever gradients show of them
 
     @classmethod
     def empty(cls, dim: int, driver: int = -1, power: float = 0.0) -> "Part":
         return cls(driver, power, driver >= 0, np.zeros(dim, bool), np.zeros((dim, dim), bool), np.zeros(dim, bool))
 
     def copy(self) -> "Part":
-        return Part(self.driver, self.power, self.alone, self.linear.copy(), self.products.copy(), self.bends.copy())
+        return Part(self.driver, self.power, self.alone, self.linear.copy(), self.products.copy(), self.bends.copy(), self.certain)
 
     def listed(self, number: int) -> np.ndarray:
         """Rows (part, kind, i, j) of its terms; j is the other coordinate of a product, the knot of a bend, and else −1."""
