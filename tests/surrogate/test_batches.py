@@ -37,9 +37,9 @@ def learning(monkeypatch):
     """What was learnt from each time: places and weights."""
     told = []
 
-    def learnt(x, gradients, weights, before):
+    def learnt(x, gradients, weights, *others):
         told.append((x, weights))
-        return original(x, gradients, weights, before)
+        return original(x, gradients, weights, *others)
 
     original = batches.learnt
     monkeypatch.setattr(batches, "learnt", learnt)
@@ -218,6 +218,13 @@ def test_where_few_points_have_all_the_weight_the_surrogate_before_is_drawn_from
     monkeypatch.setattr(batches, "Marginal", Weighted)
     for new, before, used in (("broad", "peaked", "broad"), ("peaked", "broad", "broad"), ("peaked", "peaked", None)):
         assert batches._drawn(new, before, 2000, np.random.default_rng(0), REACH, True)[1] == used
+
+
+def test_effects_without_centring_are_known_to_have_their_scale_for_a_driver(monkeypatch):
+    """Nothing else asks for one here."""
+    monkeypatch.setattr("taddaa.surrogate.learn._add_driver", lambda *_: False)
+    found = gone_after(Asked(noncentred), places(DIM))
+    assert found is not None and np.abs(found.off).max() < 1e-6
 
 
 def test_the_same_random_numbers_give_the_same():
