@@ -137,7 +137,7 @@ def _add_driver(found: Surrogate, gain: float) -> bool:
     for part in found.parts:
         part.bends[k] = False
     found.solve()
-    _add_products(found, 4, MOST_MORE)
+    _add_products(found, 2, MOST_MORE)
     return True
 
 
