@@ -67,7 +67,8 @@ density is learnt, of the form
     log π(x) = Σ_m exp(a_m x_k(m)) · (c_m + b_m·x + xᵀQ_m x/2 + Σ_i u_mi(x_i)),
 
 with a few *drivers* x_k (logarithms of scales), sparse Q_m and smooth u. It is linear in what is to be learnt, and each gradient is d
-equations: hierarchies of normal effects are in the family, and are then known exactly, everywhere, from a hundred gradients near the fit.
+equations: hierarchies of normal effects are in the family, and known exactly and everywhere once their terms are found, which often takes
+no more than a hundred gradients near the fit.
 Effects in units of their scale (*not centred*: exp(x_k) z_i, with z_i standard normal) are found by another regression without noise, ∂_k
 log π = Σ_i z_i (∂_i log π + z_i) + a function of x_k, and are centred first: then their scale is known to be a driver. The stand-in is
 cheap to draw from: given the few drivers, the rest is normal or nearly so (Laplace's approximation, with weights, as INLA does it: Rue,

@@ -23,8 +23,6 @@ LEAST = 40  # of them with a finite log density and gradient
 SHIFTED = 0.5  # of its spread, by which the mean of what is unexplained is expected to differ between the draws and the posterior
 NEARLY_STRAIGHT = 0.3  # nats, up to which draws of the approximation are enough
 MOST_BENT = 2.4  # nats. Measured: up to 2.3 where estimates are right, from 2.5 where many are not
-
-
 MOST_OUTSIDE = 0.01  # of the draws, without a log density
 SAME = 1e-9  # of the largest, up to which gradients do not vary
 
